@@ -1,0 +1,266 @@
+//! The edge: the bounded channel between two stages, and the account it keeps.
+//!
+//! This is the only file that knows `async_channel`. Backpressure is nothing but these bounds: a stage that waits
+//! for room waits because the stages after it do, up to the servers.
+
+use crate::record::{Record, Rejection};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// What a stage does with a record.
+#[derive(Debug)]
+pub enum Route {
+    /// On to the next stage.
+    Pass(Record),
+    /// Round the next stages, to the one that `others` names.
+    Around(Record),
+    /// Out of the chain, with the reason.
+    Aside(Record, Rejection),
+}
+
+/// Where a stage takes its records from.
+#[derive(Debug, Clone)]
+pub struct Inlet {
+    records: async_channel::Receiver<Record>,
+    account: Arc<Account>,
+}
+
+/// Where a stage puts its records: on, round, or aside. Counting happens in here.
+#[derive(Debug, Clone)]
+pub struct Outlet {
+    pass: async_channel::Sender<Record>,
+    around: Option<async_channel::Sender<Record>>,
+    aside: async_channel::Sender<(Record, Rejection)>,
+    account: Arc<Account>,
+}
+
+/// The end of an edge that takes records; an [`Outlet`] is made of these.
+#[derive(Debug, Clone)]
+pub struct Sender(async_channel::Sender<Record>);
+
+/// The end of an edge that gives records; an [`Inlet`] is made of one.
+#[derive(Debug)]
+pub struct Receiver(async_channel::Receiver<Record>);
+
+/// Where every stage's rejected records end up.
+#[derive(Debug, Clone)]
+pub struct AsideSender(async_channel::Sender<(Record, Rejection)>);
+
+/// What the aside writer reads.
+#[derive(Debug)]
+pub struct AsideInlet(async_channel::Receiver<(Record, Rejection)>);
+
+/// The stage after this one has gone; there is nobody to give records to.
+///
+/// It hands the record back, so that its end can still be told.
+#[derive(Debug)]
+pub struct Closed(pub Box<Record>);
+
+/// What one stage took, gave and waited for. Read by `watch` and the summary, never by a stage.
+#[derive(Debug, Default)]
+pub struct Account {
+    taken: AtomicU64,
+    passed: AtomicU64,
+    around: AtomicU64,
+    aside: AtomicU64,
+    waited_for_input_us: AtomicU64,
+    waited_for_room_us: AtomicU64,
+}
+
+/// An edge of `capacity` records.
+pub fn edge(capacity: usize) -> (Sender, Receiver) {
+    let (sender, receiver) = async_channel::bounded(capacity.max(1));
+    (Sender(sender), Receiver(receiver))
+}
+
+/// The edge to the aside writer.
+pub fn aside_edge(capacity: usize) -> (AsideSender, AsideInlet) {
+    let (sender, receiver) = async_channel::bounded(capacity.max(1));
+    (AsideSender(sender), AsideInlet(receiver))
+}
+
+impl Inlet {
+    /// The inlet of a stage that keeps `account`.
+    pub fn new(receiver: Receiver, account: Arc<Account>) -> Self {
+        Inlet { records: receiver.0, account }
+    }
+
+    /// The inlet of the first stage: it has ended before it began.
+    pub fn empty() -> Self {
+        Inlet { records: edge(1).1.0, account: Arc::default() }
+    }
+
+    /// The next record, or `None` when the stages before have ended and nothing is left.
+    ///
+    /// Cancel safe: a future dropped before it is ready takes nothing.
+    pub async fn next(&self) -> Option<Record> {
+        let record = match self.records.try_recv() {
+            Ok(record) => record,
+            Err(async_channel::TryRecvError::Closed) => return None,
+            Err(async_channel::TryRecvError::Empty) => {
+                let _waiting = Waiting::new(&self.account.waited_for_input_us);
+                self.records.recv().await.ok()?
+            }
+        };
+        self.account.taken.fetch_add(1, Ordering::Relaxed);
+        Some(record)
+    }
+}
+
+impl AsideInlet {
+    /// The next rejected record, or `None` when every stage has ended.
+    pub async fn next(&self) -> Option<(Record, Rejection)> {
+        self.0.recv().await.ok()
+    }
+}
+
+impl Outlet {
+    /// The outlet of a stage that keeps `account`. `around` is where `others` leads, if anywhere.
+    pub fn new(pass: Sender, around: Option<Sender>, aside: AsideSender, account: Arc<Account>) -> Self {
+        Outlet { pass: pass.0, around: around.map(|sender| sender.0), aside: aside.0, account }
+    }
+
+    /// Sends a record where its route says.
+    pub async fn send(&self, route: Route) -> Result<(), Closed> {
+        match route {
+            Route::Pass(record) => self.pass(record).await,
+            Route::Around(record) => self.around(record).await,
+            Route::Aside(record, rejection) => self.aside(record, rejection).await,
+        }
+    }
+
+    /// Sends a record on to the next stage; waits while there is no room.
+    pub async fn pass(&self, record: Record) -> Result<(), Closed> {
+        put(&self.pass, record, &self.account, |record| Closed(Box::new(record))).await?;
+        self.account.passed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sends a record round the next stages; without such a way, on.
+    pub async fn around(&self, mut record: Record) -> Result<(), Closed> {
+        record.forwarded = true;
+        let way = self.around.as_ref().unwrap_or(&self.pass);
+        put(way, record, &self.account, |record| Closed(Box::new(record))).await?;
+        self.account.around.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sends a record out of the chain.
+    pub async fn aside(&self, record: Record, rejection: Rejection) -> Result<(), Closed> {
+        put(&self.aside, (record, rejection), &self.account, |(record, _)| Closed(Box::new(record))).await?;
+        self.account.aside.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Puts `item` into the channel, and books the time it had to wait for room.
+async fn put<T>(
+    way: &async_channel::Sender<T>,
+    item: T,
+    account: &Account,
+    closed: impl FnOnce(T) -> Closed,
+) -> Result<(), Closed> {
+    let item = match way.try_send(item) {
+        Ok(()) => return Ok(()),
+        Err(async_channel::TrySendError::Closed(item)) => return Err(closed(item)),
+        Err(async_channel::TrySendError::Full(item)) => item,
+    };
+    let _waiting = Waiting::new(&account.waited_for_room_us);
+    way.send(item).await.map_err(|refused| closed(refused.into_inner()))
+}
+
+/// Books the time from its making to its end, also when the waiting future is dropped.
+struct Waiting<'a> {
+    since: Instant,
+    book: &'a AtomicU64,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(book: &'a AtomicU64) -> Self {
+        Waiting { since: Instant::now(), book }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waited = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.book.fetch_add(waited, Ordering::Relaxed);
+    }
+}
+
+impl Account {
+    /// Records taken from the stage before.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Records sent on to the next stage.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Records sent round the next stages.
+    pub fn around(&self) -> u64 {
+        self.around.load(Ordering::Relaxed)
+    }
+
+    /// Records set aside.
+    pub fn aside(&self) -> u64 {
+        self.aside.load(Ordering::Relaxed)
+    }
+
+    /// How long the stage's workers, all together, had nothing to take.
+    pub fn waited_for_input(&self) -> Duration {
+        Duration::from_micros(self.waited_for_input_us.load(Ordering::Relaxed))
+    }
+
+    /// How long the stage's workers, all together, had nowhere to put what they had done.
+    pub fn waited_for_room(&self) -> Duration {
+        Duration::from_micros(self.waited_for_room_us.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(capacity: usize) -> (Outlet, Inlet, AsideInlet, Arc<Account>) {
+        let account = Arc::new(Account::default());
+        let (sender, receiver) = edge(capacity);
+        let (aside, rejected) = aside_edge(1);
+        let outlet = Outlet::new(sender, None, aside, Arc::clone(&account));
+        (outlet, Inlet::new(receiver, Arc::clone(&account)), rejected, account)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_without_room_is_booked_on_the_sender() {
+        let (outlet, inlet, _rejected, account) = chain(1);
+        outlet.pass(Record::unbound("{}")).await.expect("there is room");
+        let full = tokio::spawn(async move { outlet.pass(Record::unbound("{}")).await });
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(inlet.next().await.is_some());
+        full.await.expect("the task ends").expect("there is room now");
+        assert_eq!(account.waited_for_room().as_secs(), 3);
+        assert_eq!(account.passed(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_closed_edge_hands_the_record_back() {
+        let (outlet, inlet, _rejected, account) = chain(4);
+        drop(inlet);
+        let Err(Closed(record)) = outlet.pass(Record::unbound("{\"a\":1}")).await else { panic!("nobody takes it") };
+        assert_eq!(&record.row[..], b"{\"a\":1}");
+        assert_eq!(account.passed(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_first_stage_has_no_input() {
+        assert!(Inlet::empty().next().await.is_none());
+    }
+}

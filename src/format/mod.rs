@@ -1,0 +1,1 @@
+//! Rows in and out of files; where a dataset has its chats.

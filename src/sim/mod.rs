@@ -1,0 +1,1 @@
+//! Inference servers that are not there.
