@@ -3,12 +3,13 @@
 mod answer;
 mod chat;
 mod reason;
+pub mod thought;
 mod ticket;
 
 pub use answer::{Attempt, Completion, Finish, Request, Thinking, Usage};
-pub use chat::{Chat, Message, Role};
-pub use reason::{Reason, Rejection};
-pub use ticket::{Door, End, Tally, Ticket};
+pub use chat::{Chat, Message, Role, Shape};
+pub use reason::{Family, Reason, Rejection};
+pub use ticket::{DEFAULT_ROOM, Door, End, Tally, Ticket};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct Record {
     pub id: RecordId,
     /// The row exactly as it was read.
     pub row: Bytes,
+    /// Where the row has its conversation, if that was said; else it is found from the row.
+    pub shape: Option<Shape>,
     /// What the model is to see, once a `template` stage has read the row.
     pub chat: Option<Arc<Chat>>,
     /// What is to be asked of a server.
@@ -63,7 +66,17 @@ pub enum Verdict {
 impl Record {
     /// A record fresh from its input.
     pub fn new(id: RecordId, row: Bytes, ticket: Ticket) -> Self {
-        Record { id, row, chat: None, request: None, attempts: Vec::new(), verdict: None, forwarded: false, ticket }
+        Record {
+            id,
+            row,
+            shape: None,
+            chat: None,
+            request: None,
+            attempts: Vec::new(),
+            verdict: None,
+            forwarded: false,
+            ticket,
+        }
     }
 
     /// A record that belongs to no run: for tests, for `audit`, and for unit tests of stages.
@@ -77,6 +90,7 @@ impl Record {
         Record {
             id: self.id.clone(),
             row: self.row.clone(),
+            shape: self.shape,
             chat: self.chat.clone(),
             request: self.request.clone(),
             attempts: self.attempts.clone(),

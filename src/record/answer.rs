@@ -106,6 +106,22 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
+impl Usage {
+    /// Both together; what neither says stays unknown.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Usage {
+        let plus = |one: Option<u64>, two: Option<u64>| match (one, two) {
+            (None, None) => None,
+            (one, two) => Some(one.unwrap_or(0).saturating_add(two.unwrap_or(0))),
+        };
+        Usage {
+            prompt_tokens: plus(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens: plus(self.completion_tokens, other.completion_tokens),
+            reasoning_tokens: plus(self.reasoning_tokens, other.reasoning_tokens),
+        }
+    }
+}
+
 impl Finish {
     /// The word a server would use.
     pub fn word(&self) -> &str {

@@ -1,5 +1,6 @@
 //! [`Chat`]: what a model sees.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -40,6 +41,20 @@ pub enum Role {
     Assistant,
     /// A tool's result.
     Tool,
+}
+
+/// Where a row has its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// `messages`: a list of turns with `role` and `content`, as the OpenAI API has them.
+    Messages,
+    /// `conversations`: a list of turns with `from` and `value`, as ShareGPT has them.
+    Conversations,
+    /// `instruction`, `input` and `output`, as Alpaca has them.
+    Alpaca,
+    /// A prompt and a response, each under one of its usual names.
+    PromptResponse,
 }
 
 impl Message {

@@ -65,6 +65,11 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $word,)* }
             }
 
+            /// The reason that has this word.
+            pub fn from_word(word: &str) -> Option<Reason> {
+                match word { $($word => Some(Reason::$variant),)* _ => None }
+            }
+
             /// One sentence for people.
             pub fn sentence(self) -> &'static str {
                 match self { $(Reason::$variant => $sentence,)* }
@@ -118,6 +123,7 @@ reasons! {
     CutReply "cut_reply" Reply "The reply broke off before it was whole."
     ErrorInReply "error_in_reply" Reply "The reply is an error under a status of success."
     BadReply "bad_reply" Reply "The reply is not what the API promises."
+    GarbledReply "garbled_reply" Reply "The reply holds half a surrogate pair, which no UTF-8 text can hold."
     ServerError "server_error" Reply "The server failed (HTTP 5xx)."
     Overloaded "overloaded" Reply "The server takes no more requests for now."
     Loading "loading" Reply "The server is still loading its model."

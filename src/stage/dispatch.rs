@@ -1,19 +1,395 @@
-//! `dispatch`: to come.
+//! `dispatch`: asks the fleet, holds the judge, and sends on what came back.
 
-use super::{Built, Parts};
-use crate::error::{Error, ErrorKind};
+use super::{Built, Ended, Judge, Knowledge, Parts, Stage};
+use crate::{
+    edge::{Closed, Inlet, Outlet, Route},
+    error::{Error, ErrorKind},
+    fleet::{
+        Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
+        retry::{Policy, Trouble},
+    },
+    record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
+    setting::Complaints,
+    stop::{Phase, Stop},
+};
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+use tokio::{
+    task::{Id, JoinSet},
+    time::{Instant, sleep_until},
+};
 
-/// To come.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {}
+/// Sends each request to the server that will take it soonest, and waits for the answer.
+///
+/// A server takes the next record when it has a free slot, so a slow server slows only itself. Trouble of a server
+/// (refused, 5xx, overloaded, silent) costs the server a rest and sends its records to others; a reply that is broken
+/// costs the record a try; an answer that `validate` would send back (`on_reject = { retry = n }`) is asked again
+/// with a new seed, by any server.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Whether replies are streamed. Streaming shows progress, so that a server that hangs is told from one that thinks.
+    #[schemars(extend("x-content" = false))]
+    pub stream: bool,
+    /// How often a record may meet a broken reply (cut off, not JSON, aborted) before it counts as failed.
+    #[schemars(extend("x-content" = false))]
+    pub tries: u32,
+    /// How many servers may fail under a record before it counts as failed: a row that makes servers crash must end.
+    #[schemars(extend("x-content" = false))]
+    pub moves: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { stream: true, tries: 3, moves: 8 }
+    }
+}
 
 impl super::Settings for Settings {
     const KIND: &'static str = "dispatch";
+    const NEEDS: &'static [Knowledge] = &[Knowledge::Request];
+    const GIVES: &'static [Knowledge] = &[Knowledge::Completion];
+    const MOVES_RECORDS: bool = true;
     const EXAMPLE: &'static str = "[[stage]]\nkind = \"dispatch\"\n";
-    fn build(self, _parts: &Parts) -> Result<Built, Error> {
-        Err(Error::new(ErrorKind::Bug, "not built yet"))
+
+    fn check(&self, say: &mut Complaints) {
+        if self.tries == 0 {
+            say.about("tries", "must be at least 1");
+        }
+        if self.moves == 0 {
+            say.about("moves", "must be at least 1");
+        }
+    }
+
+    fn build(self, parts: &Parts) -> Result<Built, Error> {
+        let (Some(fleet), Some(transport)) = (&parts.fleet, &parts.transport) else {
+            return Err(Error::new(ErrorKind::FixPipeline, "`dispatch` needs servers: add a [fleet] table"));
+        };
+        Ok(Built::Stage(Box::new(Dispatch {
+            terms: Arc::new(fleet.terms(self.stream)),
+            fleet: Arc::clone(fleet),
+            transport: Arc::clone(transport),
+            judge: Arc::new(parts.judge.clone()),
+            stop: parts.stop.clone(),
+            tries: self.tries,
+            moves: self.moves,
+            tasks: JoinSet::new(),
+            flights: HashMap::new(),
+            again: VecDeque::new(),
+        })))
+    }
+}
+
+struct Dispatch {
+    fleet: Arc<Fleet>,
+    transport: Arc<dyn Transport>,
+    judge: Arc<Judge>,
+    stop: Stop,
+    terms: Arc<Terms>,
+    tries: u32,
+    moves: u32,
+    /// Every request is a task of its own: a full outlet then stops new requests, not the reading of replies.
+    tasks: JoinSet<Done>,
+    /// What flies, by its task: the records stay here, so that no way a task can end loses one.
+    flights: HashMap<Id, Flight>,
+    /// Records to be asked again, before any new one.
+    again: VecDeque<Asked>,
+}
+
+/// A record that is being asked, and what it has cost so far.
+struct Asked {
+    record: Record,
+    /// Attempts started; numbers the next one and gives it its seed.
+    attempts: u32,
+    /// Answers the judge sent back.
+    judged: u32,
+    /// Broken replies.
+    broken: u32,
+    /// Servers that failed under it.
+    moved: u32,
+    /// The server of the last attempt, to be avoided.
+    avoid: Option<usize>,
+}
+
+struct Flight {
+    asked: Asked,
+    slot: Slot,
+    seed: u64,
+    started_ms: u64,
+}
+
+/// What was sent, and where.
+struct Sent {
+    server: usize,
+    url: Arc<str>,
+    seed: u64,
+    started_ms: u64,
+}
+
+/// How a task ended.
+enum Done {
+    Asked { landed: Landed, objection: Option<Rejection> },
+    Probed { server: usize, result: Result<(), crate::fleet::Fault> },
+}
+
+/// What comes next for a record whose attempt has landed.
+enum Next {
+    Leave(Route),
+    Again(Asked),
+}
+
+impl Stage for Dispatch {
+    fn run(self: Box<Self>, inlet: Inlet, outlet: Outlet) -> BoxFuture<'static, Ended> {
+        Box::pin(async move {
+            let mut dispatch = *self;
+            let ended = dispatch.work(&inlet, &outlet).await;
+            dispatch.tasks.shutdown().await;
+            dispatch.give_up();
+            while let Some(record) = inlet.next().await {
+                record.ticket.tell(End::Remaining);
+            }
+            ended
+        })
+    }
+}
+
+impl Dispatch {
+    async fn work(&mut self, inlet: &Inlet, outlet: &Outlet) -> Ended {
+        let mut input_open = true;
+        loop {
+            let phase = self.stop.phase();
+            if phase == Phase::Running {
+                while let Some((server, url)) = self.fleet.take_probe() {
+                    let (transport, fleet) = (Arc::clone(&self.transport), Arc::clone(&self.fleet));
+                    self.tasks.spawn(async move {
+                        Done::Probed { server, result: probe(transport.as_ref(), &url, &fleet).await }
+                    });
+                }
+                while let Some(asked) = self.again.pop_front() {
+                    match self.fleet.take_slot(asked.avoid) {
+                        Some(slot) => self.ask(asked, slot),
+                        None => {
+                            self.again.push_front(asked);
+                            break;
+                        }
+                    }
+                }
+            } else {
+                input_open = false;
+                self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+            }
+            if !input_open && self.again.is_empty() && self.flights.is_empty() {
+                return Ended::Drained;
+            }
+            let wants_input = input_open && self.again.is_empty() && self.fleet.has_slot();
+            let wakes = match phase {
+                Phase::Draining(until) => Some(until),
+                Phase::Running => self.fleet.next_change(),
+            };
+            tokio::select! {
+                biased;
+                Some(joined) = self.tasks.join_next_with_id() => {
+                    let (id, done) = match joined {
+                        Ok((id, done)) => (id, Some(done)),
+                        Err(error) => (error.id(), None),
+                    };
+                    if let Err(ended) = self.landed(id, done, outlet).await {
+                        return ended;
+                    }
+                }
+                () = self.stop.changed() => {}
+                record = inlet.next(), if wants_input => match record {
+                    // A slot was free a moment ago, and nobody else takes slots while this waits.
+                    Some(record) => self.again.push_back(Asked::new(record)),
+                    None => input_open = false,
+                },
+                () = sleep_until(wakes.unwrap_or_else(Instant::now)), if wakes.is_some() => {
+                    if phase != Phase::Running {
+                        return Ended::Drained;
+                    }
+                    if let Some(error) = self.fleet.given_up() {
+                        return Ended::Failed(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends one attempt on its way.
+    fn ask(&mut self, mut asked: Asked, slot: Slot) {
+        let Some(request) = asked.record.request.clone() else {
+            // The plan has checked that a request is given; a custom stage may still have lost it.
+            self.fleet.give_back(slot);
+            asked.record.ticket.tell(End::Failed(Reason::NoPrompt));
+            return;
+        };
+        let number = asked.attempts;
+        asked.attempts += 1;
+        let seed = asked.record.id.seed(request.run_seed, number);
+        let copy = (self.judge.retries() > 0).then(|| asked.record.copy());
+        let flight = Flight { started_ms: crate::clock::unix_ms(), seed, slot, asked };
+        let task = Task {
+            transport: Arc::clone(&self.transport),
+            server: Arc::clone(&flight.slot.url),
+            terms: Arc::clone(&self.terms),
+            judge: Arc::clone(&self.judge),
+            request,
+            seed,
+            copy,
+        };
+        let handle = self.tasks.spawn(task.run());
+        self.flights.insert(handle.id(), flight);
+    }
+
+    /// Deals with a task that has ended. `done` is `None` if it panicked.
+    async fn landed(&mut self, id: Id, done: Option<Done>, outlet: &Outlet) -> Result<(), Ended> {
+        let (landed, objection) = match done {
+            Some(Done::Asked { landed, objection }) => (landed, objection),
+            Some(Done::Probed { server, result }) => {
+                self.fleet.probed(server, result);
+                return Ok(());
+            }
+            None => {
+                if let Some(flight) = self.flights.remove(&id) {
+                    self.fleet.give_back(flight.slot);
+                    flight.asked.record.ticket.tell(End::Remaining);
+                }
+                return Err(Ended::Failed(Error::new(ErrorKind::Bug, "a request's task panicked")));
+            }
+        };
+        let Some(flight) = self.flights.remove(&id) else { return Ok(()) };
+        let Flight { asked, slot, seed, started_ms } = flight;
+        let sent = Sent { server: slot.server, url: Arc::clone(&slot.url), seed, started_ms };
+        let policy = self.fleet.landed(slot, &landed);
+        match self.decide(asked, sent, landed, policy, objection) {
+            Next::Again(asked) if self.stop.draining() => asked.record.ticket.tell(End::Remaining),
+            Next::Again(asked) => {
+                self.fleet.count_retry();
+                self.again.push_back(asked);
+            }
+            Next::Leave(route) => {
+                if let Err(Closed(record)) = outlet.send(route).await {
+                    record.ticket.tell(End::Remaining);
+                    return Err(Ended::DownstreamClosed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes next for a record.
+    fn decide(
+        &self,
+        mut asked: Asked,
+        sent: Sent,
+        landed: Landed,
+        policy: Policy,
+        objection: Option<Rejection>,
+    ) -> Next {
+        let mut taken = Attempt {
+            number: asked.attempts - 1,
+            server: sent.url,
+            seed: sent.seed,
+            started_ms: sent.started_ms,
+            seconds: landed.took.as_secs_f64(),
+            first_token_seconds: landed.first_token.map(|first| first.as_secs_f64()),
+            completion: None,
+            fault: None,
+            detail: String::new(),
+            raw: landed.raw,
+        };
+        let fault = match landed.outcome {
+            Outcome::Answer(completion) => {
+                taken.completion = Some(completion);
+                asked.record.attempts.push(taken);
+                return match objection {
+                    Some(_) if asked.judged < self.judge.retries() => {
+                        asked.judged += 1;
+                        asked.avoid = Some(sent.server);
+                        Next::Again(asked)
+                    }
+                    _ => Next::Leave(Route::Pass(asked.record)),
+                };
+            }
+            Outcome::Fault(fault) => fault,
+        };
+        taken.fault = Some(fault.reason);
+        taken.detail = fault.detail.clone();
+        asked.record.attempts.push(taken);
+        asked.avoid = Some(sent.server);
+        let rejection = Rejection::new(fault.reason, fault.detail);
+        match policy {
+            Policy::Judge | Policy::Reject => return Next::Leave(Route::Aside(asked.record, rejection)),
+            Policy::RetryRecord => asked.broken += 1,
+            // A server that is only full has not failed under the record.
+            Policy::RetryElsewhere { server: Trouble::Busy } | Policy::Local => {}
+            Policy::RetryElsewhere { .. } => asked.moved += 1,
+        }
+        if asked.broken >= self.tries || asked.moved >= self.moves {
+            return Next::Leave(Route::Aside(asked.record, rejection));
+        }
+        Next::Again(asked)
+    }
+
+    /// Tells the ends of the records that are still here.
+    fn give_up(&mut self) {
+        for (_, flight) in self.flights.drain() {
+            self.fleet.give_back(flight.slot);
+            flight.asked.record.ticket.tell(End::Remaining);
+        }
+        self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+    }
+}
+
+impl Asked {
+    fn new(record: Record) -> Asked {
+        Asked { record, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
+    }
+}
+
+/// One attempt and its judgement, run as a task.
+struct Task {
+    transport: Arc<dyn Transport>,
+    server: Arc<str>,
+    terms: Arc<Terms>,
+    judge: Arc<Judge>,
+    request: Arc<Request>,
+    seed: u64,
+    /// For the judge, if there is one.
+    copy: Option<Record>,
+}
+
+impl Task {
+    async fn run(self) -> Done {
+        let landed = attempt(self.transport.as_ref(), &self.server, &self.request, self.seed, &self.terms).await;
+        let objection = match (&landed.outcome, self.copy) {
+            (Outcome::Answer(completion), Some(mut copy)) => {
+                copy.attempts.push(trial(completion.clone(), &self.server, self.seed));
+                self.judge.objection(copy)
+            }
+            _ => None,
+        };
+        Done::Asked { landed, objection }
+    }
+}
+
+/// An attempt as the judge sees it: only the answer matters.
+fn trial(completion: Completion, server: &Arc<str>, seed: u64) -> Attempt {
+    Attempt {
+        number: 0,
+        server: Arc::clone(server),
+        seed,
+        started_ms: 0,
+        seconds: 0.0,
+        first_token_seconds: None,
+        completion: Some(completion),
+        fault: None,
+        detail: String::new(),
+        raw: bytes::Bytes::new(),
     }
 }

@@ -17,10 +17,10 @@ pub use parts::{Judge, Parts};
 pub use workers::Workers;
 
 use crate::{
-    config::Complaints,
     edge::{Inlet, Outlet, Route},
     error::Error,
     record::Record,
+    setting::Complaints,
 };
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -32,11 +32,6 @@ use std::sync::Arc;
 pub trait Transform: Send + Sync {
     /// Says where the record goes.
     fn apply(&self, record: Record) -> Route;
-
-    /// How often a record that this step sets aside may be asked again; only `validate` says more than zero.
-    fn retries(&self) -> u32 {
-        0
-    }
 }
 
 /// A step that moves records itself: it takes from the inlet until that ends.
@@ -66,6 +61,9 @@ pub trait Settings: Serialize + DeserializeOwned + JsonSchema + 'static {
     const NEEDS: &'static [Knowledge] = &[];
     /// What is known of a record after it.
     const GIVES: &'static [Knowledge] = &[];
+    /// True if it builds a [`Stage`], which cannot judge: none may stand between `dispatch` and a `validate` that
+    /// asks again.
+    const MOVES_RECORDS: bool = false;
     /// A complete `[[stage]]` table that parses, as an example.
     const EXAMPLE: &'static str;
 
@@ -75,6 +73,11 @@ pub trait Settings: Serialize + DeserializeOwned + JsonSchema + 'static {
     /// The name of the later stage that records which go round this one join, if any do.
     fn around(&self) -> Option<&str> {
         None
+    }
+
+    /// How often a rejected answer is asked again; only `validate` says more than zero.
+    fn retries(&self) -> u32 {
+        0
     }
 
     /// Makes the stage.
@@ -111,12 +114,14 @@ pub struct Kind {
     pub needs: &'static [Knowledge],
     /// What is known after it.
     pub gives: &'static [Knowledge],
+    /// Whether it builds a [`Stage`] and not a [`Transform`].
+    pub moves_records: bool,
     /// A complete `[[stage]]` table.
     pub example: &'static str,
     /// Its keys, types and defaults.
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
     /// Reads a table (without the common keys) into settings.
-    pub decode: fn(toml::Value) -> Result<Box<dyn AnySettings>, toml::de::Error>,
+    pub decode: fn(toml::de::ValueDeserializer<'_>) -> Result<Box<dyn AnySettings>, toml::de::Error>,
 }
 
 /// [`Settings`] with its type erased.
@@ -125,6 +130,8 @@ pub trait AnySettings: Send {
     fn check(&self, say: &mut Complaints);
     /// See [`Settings::around`].
     fn around(&self) -> Option<&str>;
+    /// See [`Settings::retries`].
+    fn retries(&self) -> u32;
     /// See [`Settings::build`].
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error>;
     /// The settings as JSON, defaults filled in: what `check` prints and fingerprints are made of.
@@ -137,6 +144,9 @@ impl<S: Settings + Send> AnySettings for S {
     }
     fn around(&self) -> Option<&str> {
         Settings::around(self)
+    }
+    fn retries(&self) -> u32 {
+        Settings::retries(self)
     }
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error> {
         Settings::build(*self, parts)
@@ -153,9 +163,10 @@ impl Kind {
             name: S::KIND,
             needs: S::NEEDS,
             gives: S::GIVES,
+            moves_records: S::MOVES_RECORDS,
             example: S::EXAMPLE,
             schema: S::json_schema,
-            decode: |table| table.try_into::<S>().map(|settings| Box::new(settings) as Box<dyn AnySettings>),
+            decode: |table| S::deserialize(table).map(|settings| Box::new(settings) as Box<dyn AnySettings>),
         }
     }
 }

@@ -4,9 +4,10 @@ use super::Transform;
 use crate::{
     edge::Route,
     fleet::{Fleet, Transport},
-    pipeline::Stop,
+    journal::RunDir,
+    progress::Progress,
     record::{Door, Record, Rejection},
-    store::RunDir,
+    stop::Stop,
 };
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct Parts {
     pub limit: Option<u64>,
     /// What judges an answer before it leaves `dispatch`.
     pub judge: Judge,
+    /// How much of the input has been read.
+    pub progress: Arc<Progress>,
 }
 
 /// The transforms from `dispatch` to the next `validate` that asks for retries, run on a copy of each answer, so that
@@ -40,14 +43,14 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// A judge made of the stages that follow `dispatch`, in their order; those after the last one that asks for
-    /// retries are left out.
-    pub fn new(mut following: Vec<Arc<dyn Transform>>) -> Self {
-        let retries = following.iter().map(|transform| transform.retries()).max().unwrap_or(0);
-        while following.last().is_some_and(|transform| transform.retries() == 0) {
+    /// A judge made of the stages that follow `dispatch`, in their order, each with how often it asks again; those
+    /// after the last one that does are left out.
+    pub fn new(mut following: Vec<(Arc<dyn Transform>, u32)>) -> Self {
+        let retries = following.iter().map(|(_, retries)| *retries).max().unwrap_or(0);
+        while following.last().is_some_and(|(_, retries)| *retries == 0) {
             following.pop();
         }
-        Judge { transforms: following, retries }
+        Judge { transforms: following.into_iter().map(|(transform, _)| transform).collect(), retries }
     }
 
     /// How often a bad answer is asked again.
@@ -55,9 +58,8 @@ impl Judge {
         self.retries
     }
 
-    /// Why the record would be set aside, if it would.
-    pub fn objection(&self, record: &Record) -> Option<Rejection> {
-        let mut copy = record.copy();
+    /// Why a record would be set aside, if it would; `copy` must hold no promise ([`Record::copy`]).
+    pub fn objection(&self, mut copy: Record) -> Option<Rejection> {
         for transform in &self.transforms {
             match transform.apply(copy) {
                 Route::Pass(record) => copy = record,

@@ -1,0 +1,111 @@
+//! The [`Transport`] over HTTP; the only file that knows reqwest.
+
+use super::transport::{Call, Reply, Transport, TransportError};
+use crate::{
+    error::{Error, ErrorKind},
+    setting::SecretText,
+};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use reqwest::{
+    Client,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
+};
+use std::{error::Error as StdError, io, time::Duration};
+
+/// One pooled HTTP/1.1 client for all servers.
+#[derive(Debug, Clone)]
+pub struct HttpTransport {
+    client: Client,
+}
+
+impl HttpTransport {
+    /// A client that gives up connecting after `connect_timeout`, and closes a connection that was idle for
+    /// `idle_timeout` (which must be less than the servers' own limit, 5 s for uvicorn).
+    ///
+    /// `api_key` is sent as a bearer token and shown nowhere.
+    ///
+    /// # Errors
+    /// `FixPipeline` if the key cannot stand in a header; `FixMachine` if TLS cannot be set up.
+    pub fn new(
+        connect_timeout: Duration,
+        idle_timeout: Duration,
+        api_key: Option<&SecretText>,
+    ) -> Result<HttpTransport, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = api_key {
+            // The error is not kept as a source: it might quote the key.
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
+                Error::new(ErrorKind::FixPipeline, "the api_key holds a character that cannot stand in a header")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let client = Client::builder()
+            .default_headers(headers)
+            .connect_timeout(connect_timeout)
+            .pool_idle_timeout(idle_timeout)
+            .pool_max_idle_per_host(usize::MAX)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Duration::from_secs(30))
+            .http1_only()
+            // A redirect would send prompts to a place nobody named; a silent retry would spoil our count of attempts;
+            // a proxy from the environment would catch the fleet on this machine.
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .build()
+            .map_err(|error| Error::new(ErrorKind::FixMachine, "cannot set up the HTTP client").because(error))?;
+        Ok(HttpTransport { client })
+    }
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, call: Call) -> BoxFuture<'static, Result<Reply, TransportError>> {
+        let url = format!("{}{}", call.server, call.path);
+        let request = match call.body {
+            Some(body) => self.client.post(url).body(body),
+            None => self.client.get(url),
+        };
+        async move {
+            let response = request.send().await.map_err(|error| why(&error))?;
+            let header = |name: HeaderName| {
+                response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+            };
+            Ok(Reply {
+                status: response.status().as_u16(),
+                content_type: header(CONTENT_TYPE).unwrap_or_default(),
+                retry_after: header(RETRY_AFTER),
+                body: response.bytes_stream().map(|piece| piece.map_err(|error| why(&error))).boxed(),
+            })
+        }
+        .boxed()
+    }
+}
+
+/// Whose trouble an error is. Its text is the chain of causes, without the URL.
+fn why(error: &reqwest::Error) -> TransportError {
+    let mut causes = Vec::new();
+    let mut local = error.is_dns();
+    let mut next: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(cause) = next {
+        local |= cause.downcast_ref::<io::Error>().is_some_and(is_local);
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    let text = causes.pop().unwrap_or_else(|| "the connection failed".to_owned());
+    if local {
+        TransportError::Local(text)
+    } else if error.is_connect() {
+        TransportError::Connect(text)
+    } else {
+        TransportError::Lost(text)
+    }
+}
+
+/// Out of descriptors or ports: nothing a server could help.
+fn is_local(error: &io::Error) -> bool {
+    let out_of_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error().is_some_and(|code| out_of_files.iter().any(|errno| errno.raw_os_error() == code))
+}

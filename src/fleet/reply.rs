@@ -1,0 +1,196 @@
+//! The fields of a reply that are read, as serde sees them: of a document, or of one event of a stream.
+
+use super::wire::{ErrorBody, Message};
+use crate::record::Usage;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, IgnoredAny, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A reply body or one event. All other fields are skipped.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Body {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Value>,
+    pub(super) model: Option<String>,
+    /// The error object of OpenAI and vLLM; a text in some gateways.
+    error: Option<Value>,
+    /// SGLang's errors are flat: `{"object": "error", "message": …, "type": …, "code": …}`.
+    object: Option<String>,
+    message: Option<Value>,
+    r#type: Option<Value>,
+    code: Option<Value>,
+    /// What is left of FastAPI: `{"detail": "Not Found"}`.
+    detail: Option<Value>,
+}
+
+/// One choice: `message` in a document, `delta` in a stream, `text` in a plain completion.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Choice {
+    index: Option<u64>,
+    message: Option<Part>,
+    delta: Option<Part>,
+    text: Option<String>,
+    finish_reason: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Part {
+    #[serde(deserialize_with = "text")]
+    content: Option<String>,
+    #[serde(deserialize_with = "text")]
+    reasoning: Option<String>,
+    #[serde(deserialize_with = "text")]
+    reasoning_content: Option<String>,
+    tool_calls: Option<Vec<Value>>,
+}
+
+impl Body {
+    /// The error the body holds, if it does.
+    pub(super) fn error(&self) -> Option<ErrorBody> {
+        let fields = match &self.error {
+            Some(Value::Object(fields)) => fields.clone(),
+            Some(Value::Null) | None => {
+                let flat = self.object.as_deref() == Some("error");
+                let bare = self.choices.is_none() && (self.detail.is_some() || self.message.is_some());
+                if !flat && !bare {
+                    return None;
+                }
+                let mut fields = Map::new();
+                let message = self.message.as_ref().or(self.detail.as_ref());
+                for (key, value) in [("message", message), ("type", self.r#type.as_ref()), ("code", self.code.as_ref())]
+                {
+                    if let Some(value) = value {
+                        fields.insert(key.to_owned(), value.clone());
+                    }
+                }
+                fields
+            }
+            Some(other) => Map::from_iter([("message".to_owned(), other.clone())]),
+        };
+        let text = |key: &str| match fields.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        let code = fields.get("code").and_then(|code| match code {
+            Value::Number(number) => number.as_u64().and_then(|number| u16::try_from(number).ok()),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        });
+        Some(ErrorBody { message: text("message"), code, kind: text("type") })
+    }
+
+    /// Tokens, if the body says anything of them.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let usage = self.usage.as_ref().filter(|usage| usage.is_object())?;
+        let number = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
+        Some(Usage {
+            prompt_tokens: number("/prompt_tokens"),
+            completion_tokens: number("/completion_tokens"),
+            reasoning_tokens: number("/completion_tokens_details/reasoning_tokens").or(number("/reasoning_tokens")),
+        })
+    }
+
+    /// The choice with index 0 (one that says no index counts as that), if there is one.
+    pub(super) fn first_choice(self) -> Option<Choice> {
+        self.choices?.into_iter().find(|choice| choice.index.unwrap_or(0) == 0)
+    }
+}
+
+impl Choice {
+    /// Adds what it holds to the end of what came before.
+    pub(super) fn fold_into(self, into: &mut Message) {
+        append(&mut into.content, self.text);
+        for part in [self.message, self.delta].into_iter().flatten() {
+            append(&mut into.content, part.content);
+            append(&mut into.reasoning, part.reasoning);
+            append(&mut into.reasoning_content, part.reasoning_content);
+            for call in part.tool_calls.into_iter().flatten() {
+                fold_call(&mut into.tool_calls, call);
+            }
+        }
+        match self.finish_reason {
+            Some(Value::String(word)) => into.finish_reason = Some(word),
+            Some(Value::Null) | None => {}
+            Some(other) => into.finish_reason = Some(other.to_string()),
+        }
+    }
+}
+
+fn append(text: &mut Option<String>, more: Option<String>) {
+    match (text.as_mut(), more) {
+        (Some(text), Some(more)) => text.push_str(&more),
+        (None, more) => *text = more,
+        (Some(_), None) => {}
+    }
+}
+
+/// More tool calls than this in one answer are garbage.
+const MOST_CALLS: usize = 1024;
+
+/// Puts a call, or a piece of one, where its index says. Argument texts are joined as they are, never parsed.
+fn fold_call(calls: &mut Vec<Value>, mut call: Value) {
+    let index = call.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
+    let known = index.and_then(|index| calls.get_mut(index));
+    let Some(known) = known else {
+        if let Some(fields) = call.as_object_mut() {
+            // The index belongs to the stream, not to the call.
+            fields.shift_remove("index");
+        }
+        if calls.len() < MOST_CALLS {
+            calls.push(call);
+        }
+        return;
+    };
+    let more = call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if let Some(Value::String(arguments)) = known.pointer_mut("/function/arguments") {
+        arguments.push_str(&more);
+    } else if let (false, Some(Value::Object(function))) = (more.is_empty(), known.get_mut("function")) {
+        function.insert("arguments".to_owned(), more.into());
+    }
+}
+
+/// A text, null, or a list of parts with `text`; anything else counts as none.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    struct Text;
+    impl<'de> Visitor<'de> for Text {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text, null, or a list of parts")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(text.to_owned()))
+        }
+
+        fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+            Ok(Some(text))
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+            #[derive(Deserialize)]
+            struct Piece {
+                text: Option<String>,
+                #[serde(rename = "type")]
+                _type: Option<IgnoredAny>,
+            }
+            let mut all = String::new();
+            while let Some(part) = parts.next_element::<Piece>()? {
+                all.push_str(part.text.as_deref().unwrap_or_default());
+            }
+            Ok(Some(all))
+        }
+    }
+    deserializer.deserialize_any(Text)
+}

@@ -1,0 +1,288 @@
+//! OpenAI request and reply bodies, streamed and not: bytes out, bytes folded into one [`Collected`].
+//!
+//! Formats: the OpenAI API reference (chat completions, completions), and what SGLang, vLLM and llama.cpp really send.
+//! What a reply means is not said here but in [`classify`](super::classify).
+
+use super::{reply::Body, sse::Events};
+use crate::record::{Request, Usage};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// The body of one attempt: what the template asked for, the model's name, the seed, and whether to stream.
+pub fn encode(request: &Request, model: &str, seed: u64, stream: bool) -> Bytes {
+    let mut body = Map::with_capacity(request.body.len() + 4);
+    body.insert("model".to_owned(), model.into());
+    body.extend(request.body.clone());
+    body.insert("seed".to_owned(), seed.into());
+    body.insert("stream".to_owned(), stream.into());
+    if stream {
+        body.insert("stream_options".to_owned(), serde_json::json!({ "include_usage": true }));
+    }
+    Value::Object(body).to_string().into()
+}
+
+/// How a body ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// As HTTP says a body ends. It proves nothing: vLLM ends a stream so after an error in it.
+    Whole,
+    /// The connection was lost.
+    Lost(String),
+    /// Nothing more came for too long.
+    Stalled,
+}
+
+/// A reply, folded.
+#[derive(Debug, Clone)]
+pub struct Collected {
+    /// What it holds.
+    pub form: Form,
+    /// How it ended.
+    pub ending: Ending,
+    /// It as it came, cut in the middle to a bounded length: for people to look at.
+    pub raw: Bytes,
+}
+
+/// What a reply holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// An answer, whole or not: without a finish reason it is not.
+    Message(Message),
+    /// An error object, wherever it stood: alone, or in the middle of a stream.
+    Error(ErrorBody),
+    /// A reply without any choice.
+    NoChoices,
+    /// JSON that holds half a surrogate pair, which no UTF-8 text can hold.
+    LoneSurrogate,
+    /// Anything else, with what was expected.
+    Unreadable(String),
+}
+
+/// An answer under the names that servers use.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Message {
+    /// `content`, or `text` of a plain completion.
+    pub content: Option<String>,
+    /// `reasoning`: vLLM's name.
+    pub reasoning: Option<String>,
+    /// `reasoning_content`: SGLang's and llama.cpp's name.
+    pub reasoning_content: Option<String>,
+    /// Tool calls; those of a stream are put together by their index.
+    pub tool_calls: Vec<Value>,
+    /// Why the model stopped, in the server's word.
+    pub finish_reason: Option<String>,
+    /// Tokens.
+    pub usage: Usage,
+    /// The model the server says it is.
+    pub model: Option<String>,
+}
+
+/// An error object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ErrorBody {
+    /// Its text.
+    pub message: String,
+    /// Its code, where that is a number.
+    pub code: Option<u16>,
+    /// Its type, in the server's word.
+    pub kind: String,
+}
+
+/// A body that is being received.
+#[derive(Debug)]
+pub struct Collector {
+    mode: Mode,
+    event_stream: bool,
+    raw: Raw,
+    folded: Message,
+    saw_choice: bool,
+    error: Option<Form>,
+    received: usize,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// Nothing but white space has come.
+    Undecided,
+    /// One JSON document (or HTML, or anything).
+    Document(Vec<u8>),
+    /// Server-sent events.
+    Stream(Events),
+}
+
+/// A larger body is not an answer.
+const LARGEST_BODY: usize = 64 << 20;
+
+impl Collector {
+    /// A body of this content type. Whether it is a stream is told by the body itself: some servers answer a streamed
+    /// request with a document, and the other way round.
+    pub fn new(streamed_expected: bool, content_type: &str) -> Collector {
+        let event_stream = content_type.contains("event-stream") || (streamed_expected && content_type.is_empty());
+        Collector {
+            mode: Mode::Undecided,
+            event_stream,
+            raw: Raw::default(),
+            folded: Message::default(),
+            saw_choice: false,
+            error: None,
+            received: 0,
+        }
+    }
+
+    /// Takes the next piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.received = self.received.saturating_add(piece.len());
+        self.raw.push(piece);
+        if matches!(self.mode, Mode::Undecided) {
+            let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
+            let document = matches!(first, b'{' | b'[' | b'<' | b'"');
+            let stream = !document && (self.event_stream || matches!(first, b'd' | b':' | b'e' | b'i' | b'r'));
+            self.mode = if stream { Mode::Stream(Events::default()) } else { Mode::Document(Vec::new()) };
+        }
+        match &mut self.mode {
+            Mode::Undecided => {}
+            Mode::Document(bytes) => {
+                if bytes.len() + piece.len() <= LARGEST_BODY {
+                    bytes.extend_from_slice(piece);
+                }
+            }
+            Mode::Stream(events) => {
+                // The events are taken out while they are folded, so that folding may borrow the rest.
+                let mut events = std::mem::take(events);
+                events.push(piece, |data| self.event(data));
+                self.mode = Mode::Stream(events);
+            }
+        }
+    }
+
+    /// Whether any part of an answer or a thought has come.
+    pub fn has_output(&self) -> bool {
+        let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let folded = &self.folded;
+        some(&folded.content)
+            || some(&folded.reasoning)
+            || some(&folded.reasoning_content)
+            || !folded.tool_calls.is_empty()
+    }
+
+    /// The reply, after its last piece.
+    pub fn finish(mut self, ending: Ending) -> Collected {
+        let form = match std::mem::replace(&mut self.mode, Mode::Undecided) {
+            Mode::Undecided => Form::Unreadable("the body is empty".to_owned()),
+            Mode::Document(_) if self.received > LARGEST_BODY => {
+                Form::Unreadable(format!("the body is larger than {} MiB", LARGEST_BODY >> 20))
+            }
+            Mode::Document(bytes) => document(&bytes),
+            Mode::Stream(mut events) => {
+                events.finish(|data| self.event(data));
+                if events.too_long() {
+                    self.error.get_or_insert(Form::Unreadable("an event of the stream is too large".to_owned()));
+                }
+                match self.error.take() {
+                    Some(error) => error,
+                    None if self.saw_choice => Form::Message(std::mem::take(&mut self.folded)),
+                    None => Form::NoChoices,
+                }
+            }
+        };
+        Collected { form, ending, raw: self.raw.finish() }
+    }
+
+    /// Folds one event of a stream. The first error stays.
+    fn event(&mut self, data: &[u8]) {
+        if data.trim_ascii() == b"[DONE]" || self.error.is_some() {
+            return;
+        }
+        let body = match parse(data) {
+            Ok(body) => body,
+            Err(form) => return self.error = Some(form),
+        };
+        if let Some(error) = body.error() {
+            return self.error = Some(Form::Error(error));
+        }
+        self.folded.usage = body.usage().unwrap_or(self.folded.usage);
+        if self.folded.model.is_none() {
+            self.folded.model.clone_from(&body.model);
+        }
+        if self.received > LARGEST_BODY {
+            return self.error =
+                Some(Form::Unreadable(format!("the stream is larger than {} MiB", LARGEST_BODY >> 20)));
+        }
+        if let Some(choice) = body.first_choice() {
+            self.saw_choice = true;
+            choice.fold_into(&mut self.folded);
+        }
+    }
+}
+
+fn document(bytes: &[u8]) -> Form {
+    let body = match parse(bytes) {
+        Ok(body) => body,
+        Err(form) => return form,
+    };
+    if let Some(error) = body.error() {
+        return Form::Error(error);
+    }
+    let usage = body.usage().unwrap_or_default();
+    let model = body.model.clone();
+    let Some(choice) = body.first_choice() else { return Form::NoChoices };
+    let mut message = Message { usage, model, ..Message::default() };
+    choice.fold_into(&mut message);
+    Form::Message(message)
+}
+
+fn parse(bytes: &[u8]) -> Result<Body, Form> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        // serde_json has no kind for this error, only these two texts.
+        let text = error.to_string();
+        if text.contains("surrogate") || text.contains("end of hex escape") {
+            return Form::LoneSurrogate;
+        }
+        if bytes.first() == Some(&b'<') { Form::Unreadable("it is HTML".to_owned()) } else { Form::Unreadable(text) }
+    })
+}
+
+/// The first and the last bytes of a body.
+#[derive(Debug, Default)]
+struct Raw {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    dropped: usize,
+}
+
+/// How much of each end of a body is kept.
+const RAW_END: usize = 16 << 10;
+
+impl Raw {
+    fn push(&mut self, piece: &[u8]) {
+        let room = RAW_END.saturating_sub(self.head.len()).min(piece.len());
+        let (head, rest) = piece.split_at(room);
+        self.head.extend_from_slice(head);
+        let last = &rest[rest.len().saturating_sub(RAW_END)..];
+        self.dropped += rest.len() - last.len();
+        self.tail.extend_from_slice(last);
+        // Cut back seldom, so that a long stream is not moved about for each of its pieces.
+        if self.tail.len() > 4 * RAW_END {
+            self.cut_back();
+        }
+    }
+
+    fn cut_back(&mut self) {
+        let excess = self.tail.len().saturating_sub(RAW_END);
+        self.tail.drain(..excess);
+        self.dropped += excess;
+    }
+
+    fn finish(mut self) -> Bytes {
+        self.cut_back();
+        if self.dropped > 0 {
+            self.head.extend_from_slice(format!("\n… {} bytes left out …\n", self.dropped).as_bytes());
+        }
+        self.head.append(&mut self.tail);
+        self.head.into()
+    }
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! What is done in a run, told so that a fresh start can believe it.
+//!
+//! A run's directory holds one small *commit* per finished part file. A commit names the part and every record whose
+//! end it carries. It is created only after the part is whole under its final name, and only if no commit of that
+//! number exists; what no commit names is not done.
+
+mod commit;
+mod part;
+
+pub use commit::{Commit, Done};
+pub use part::{PartFiles, PartFormat, PartLimits};
+
+use crate::{
+    error::{Error, ErrorKind},
+    record::{End, RecordId},
+    store::Place,
+};
+use std::collections::BTreeMap;
+use tokio::sync::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The directory of one run.
+#[derive(Debug)]
+pub struct RunDir {
+    place: Place,
+    /// The number of the next commit. Held while one is written, so that numbers have no gaps.
+    next: Mutex<u64>,
+    done: Done,
+}
+
+impl RunDir {
+    /// Opens the directory, and reads what earlier sessions committed.
+    ///
+    /// # Errors
+    /// `FixStore` if it cannot be read, or holds a commit that is damaged.
+    pub async fn open(place: Place) -> Result<RunDir, Error> {
+        let folder = place.join("commits");
+        let mut done = Done::default();
+        let mut next = 0;
+        for name in folder.names().await? {
+            let Some(number) = Commit::number(&name) else { continue };
+            let file = folder.join(&name);
+            let bytes = file.read().await?.unwrap_or_default();
+            let commit = Commit::decode(&bytes).map_err(|error| {
+                Error::new(ErrorKind::FixStore, format!("{file} is damaged: restore it, or start a new run"))
+                    .because(error)
+            })?;
+            done.add(&commit)?;
+            next = next.max(number + 1);
+        }
+        done.seal();
+        Ok(RunDir { place, next: Mutex::new(next), done })
+    }
+
+    /// Where the directory is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What earlier sessions of this run have done.
+    pub fn done(&self) -> &Done {
+        &self.done
+    }
+
+    /// Makes the ends of `records` final: they stand in `part`, which must be whole under its final name.
+    ///
+    /// # Errors
+    /// `FixStore` if it cannot be written, or if another process has committed in this directory meanwhile.
+    pub async fn commit<'a>(
+        &self,
+        part: &str,
+        records: impl Iterator<Item = (&'a RecordId, End)>,
+    ) -> Result<(), Error> {
+        let commit = Commit::new(part, records);
+        let mut next = self.next.lock().await;
+        let file = self.place.join("commits").join(&Commit::file_name(*next));
+        if !file.create(commit.encode()?).await? {
+            let message = format!("another process works on {}: stop one of the two and start again", self.place);
+            return Err(Error::new(ErrorKind::FixStore, message));
+        }
+        *next += 1;
+        Ok(())
+    }
+
+    /// Takes `folder` for the parts of this run; false if others have put parts there.
+    ///
+    /// The claim is written before the first part, so that a part which was published but not committed when the
+    /// process died is known as our own, and overwritten.
+    pub async fn claim(&self, folder: &Place) -> Result<bool, Error> {
+        let claim = self.place.join("folders").join(&format!("{:016x}", xxh3_64(folder.to_string().as_bytes())));
+        if claim.read().await?.is_some() {
+            return Ok(true);
+        }
+        if folder.names().await?.iter().any(|name| part::number(name).is_some()) {
+            return Ok(false);
+        }
+        claim.write(folder.to_string()).await.map(|()| true)
+    }
+
+    /// How many records earlier sessions brought to which end.
+    pub fn earlier_ends(&self) -> &BTreeMap<End, u64> {
+        self.done.ends()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Reason;
+
+    async fn open(folder: &tempfile::TempDir) -> RunDir {
+        let place = Place::parse(folder.path().to_str().expect("utf-8")).expect("a place");
+        RunDir::open(place).await.expect("opens")
+    }
+
+    #[tokio::test]
+    async fn what_is_committed_is_done_after_a_fresh_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ids: Vec<_> = (1..=3).map(|row| RecordId::new("a.jsonl", row, &[row as u8])).collect();
+        let run = open(&folder).await;
+        assert_eq!(run.done().contains(&ids[0]), Ok(false));
+        let ends = [End::Accepted, End::Rejected(Reason::Truncated)];
+        run.commit("part-00000.jsonl", ids.iter().zip(ends)).await.expect("commits");
+
+        let again = open(&folder).await;
+        assert_eq!(again.done().contains(&ids[0]), Ok(true));
+        assert_eq!(again.done().contains(&ids[1]), Ok(true));
+        assert_eq!(again.done().contains(&ids[2]), Ok(false));
+        assert_eq!(again.earlier_ends()[&End::Rejected(Reason::Truncated)], 1);
+    }
+
+    #[tokio::test]
+    async fn another_content_at_the_same_position_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = open(&folder).await;
+        let id = RecordId::new("a.jsonl", 1, b"old");
+        run.commit("part-00000.jsonl", [(&id, End::Accepted)].into_iter()).await.expect("commits");
+        let changed = RecordId::new("a.jsonl", 1, b"new");
+        assert!(open(&folder).await.done().contains(&changed).is_err());
+    }
+
+    #[tokio::test]
+    async fn two_processes_cannot_commit_over_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (one, two) = (open(&folder).await, open(&folder).await);
+        one.commit("part-00000.jsonl", std::iter::empty()).await.expect("commits");
+        let refused = two.commit("part-00000.jsonl", std::iter::empty()).await.expect_err("the second is refused");
+        assert_eq!(refused.kind(), ErrorKind::FixStore);
+    }
+}

@@ -1,0 +1,118 @@
+//! Plan -> edges and tasks. The only file that sees two stages at once.
+
+use super::plan::Plan;
+use crate::{
+    edge::{self, Account, AsideInlet, Inlet, Outlet, Sender},
+    error::{Error, ErrorKind},
+    stage::{AsideWriter, Built, Ended, Judge, Parts, Stage, Workers},
+};
+use std::{collections::HashMap, sync::Arc};
+use tokio::task::{Id, JoinSet};
+
+/// A chain that is ready to run.
+pub(super) struct Chain {
+    stages: Vec<Link>,
+    rejected: AsideInlet,
+}
+
+/// One stage with its two ends.
+struct Link {
+    name: String,
+    stage: Box<dyn Stage>,
+    inlet: Inlet,
+    outlet: Outlet,
+}
+
+/// The account of one stage, for whoever watches.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The stage's name.
+    pub name: String,
+    /// How many workers share its work.
+    pub workers: usize,
+    /// What it took, gave and waited for.
+    pub account: Arc<Account>,
+}
+
+/// Rejected records that may wait for the aside writer.
+const ASIDE_CAPACITY: usize = 64;
+
+/// Builds every stage of `plan` and joins them.
+pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>), Error> {
+    // From the last to the first, since `dispatch` holds the transforms after it as its judge.
+    let mut built = Vec::new();
+    let mut following = Vec::new();
+    for stage in plan.stages.into_iter().rev() {
+        parts.judge = Judge::new(following.iter().rev().cloned().collect());
+        let retries = stage.settings.retries();
+        let made = stage.settings.build(&parts)?;
+        match &made {
+            Built::Transform(transform) => following.push((Arc::clone(transform), retries)),
+            Built::Stage(_) => following.clear(),
+        }
+        built.push((stage.name, stage.workers, stage.capacity, stage.around, made));
+    }
+    built.reverse();
+
+    let (aside, rejected) = edge::aside_edge(ASIDE_CAPACITY);
+    let mut ends: Vec<_> = built.iter().map(|(_, _, capacity, _, _)| edge::edge(*capacity)).collect();
+    // The edge into stage n; the last outlet leads nowhere, and is never used.
+    let into: Vec<Sender> = ends.iter().map(|(sender, _)| sender.clone()).collect();
+    let mut inlets: Vec<_> = ends.drain(..).map(|(_, receiver)| receiver).collect();
+    inlets.reverse();
+
+    let (mut stages, mut watched) = (Vec::new(), Vec::new());
+    for (index, (name, workers, _, around, made)) in built.into_iter().enumerate() {
+        let account = Arc::new(Account::default());
+        let Some(receiver) = inlets.pop() else { continue };
+        let inlet = if index == 0 { Inlet::empty() } else { Inlet::new(receiver, Arc::clone(&account)) };
+        let pass = into.get(index + 1).cloned().unwrap_or_else(|| edge::edge(1).0);
+        let around = around.and_then(|target| into.get(target).cloned());
+        let outlet = Outlet::new(pass, around, aside.clone(), Arc::clone(&account));
+        let stage: Box<dyn Stage> = match made {
+            Built::Transform(transform) => Box::new(Workers::new(transform, workers)),
+            Built::Stage(stage) => stage,
+        };
+        watched.push(Watched { name: name.clone(), workers, account });
+        stages.push(Link { name, stage, inlet, outlet });
+    }
+    Ok((Chain { stages, rejected }, watched))
+}
+
+impl Chain {
+    /// Runs every stage as a task until all have ended. The first failure is the one that is returned; `on_failure`
+    /// is called when it happens, so that the rest can be told to stop.
+    pub(super) async fn run(self, aside: AsideWriter, on_failure: impl Fn()) -> Result<(), Error> {
+        let mut tasks = JoinSet::new();
+        let mut names: HashMap<Id, String> = HashMap::new();
+        for Link { name, stage, inlet, outlet } in self.stages {
+            let handle = tasks.spawn(stage.run(inlet, outlet));
+            names.insert(handle.id(), name);
+        }
+        let rejected = self.rejected;
+        let handle = tasks.spawn(async move {
+            match aside.run(rejected).await {
+                Ok(()) => Ended::Drained,
+                Err(error) => Ended::Failed(error),
+            }
+        });
+        names.insert(handle.id(), "aside".to_owned());
+
+        let mut first: Option<Error> = None;
+        while let Some(joined) = tasks.join_next_with_id().await {
+            let failure = match joined {
+                Ok((_, Ended::Drained | Ended::DownstreamClosed)) => continue,
+                Ok((_, Ended::Failed(error))) => error,
+                Err(error) => {
+                    let name = names.get(&error.id()).map_or("a stage", String::as_str);
+                    Error::new(ErrorKind::Bug, format!("the stage `{name}` panicked")).because(error)
+                }
+            };
+            if first.is_none() {
+                on_failure();
+                first = Some(failure);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+}
