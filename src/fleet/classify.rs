@@ -122,8 +122,15 @@ fn error_reason(code: u16, error: &ErrorBody) -> Reason {
 }
 
 /// How servers say that prompt and answer do not fit: llama.cpp, vLLM, SGLang and gateways before them.
-const CONTEXT_WORDS: &[&str] =
-    &["context length", "context size", "context window", "maximum context", "longer than the model", "max_model_len"];
+const CONTEXT_WORDS: &[&str] = &[
+    "context length",
+    "context size",
+    "context window",
+    "maximum context",
+    "longer than the model",
+    "max_model_len",
+    "supports at most",
+];
 
 /// The answer in canonical form, with the flaw it has in itself.
 fn completion(message: &Message, word: &str, request: &Request) -> Completion {

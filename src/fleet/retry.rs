@@ -55,6 +55,12 @@ pub fn policy(reason: Reason) -> Policy {
     }
 }
 
+/// Whether an answer that was rejected for this reason may turn out better with another seed. One that ran into
+/// `max_tokens` would most likely run into it again, and costs the most tokens of all.
+pub fn may_differ(reason: Reason) -> bool {
+    !matches!(reason, Reason::Truncated | Reason::TruncatedThinking)
+}
+
 /// The first rest of a server in trouble; each further failure doubles it.
 const FIRST_REST: Duration = Duration::from_millis(500);
 

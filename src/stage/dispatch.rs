@@ -6,7 +6,7 @@ use crate::{
     error::{Error, ErrorKind},
     fleet::{
         Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
-        retry::{Policy, Trouble},
+        retry::{self, Policy, Trouble},
     },
     record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
     setting::Complaints,
@@ -308,7 +308,7 @@ impl Dispatch {
                 taken.completion = Some(completion);
                 asked.record.attempts.push(taken);
                 return match objection {
-                    Some(_) if asked.judged < self.judge.retries() => {
+                    Some(rejection) if asked.judged < self.judge.retries() && retry::may_differ(rejection.reason) => {
                         asked.judged += 1;
                         asked.avoid = Some(sent.server);
                         Next::Again(asked)
