@@ -2,7 +2,7 @@
 
 use crate::{
     format::{Framed, shape, shape::Answer},
-    record::{Reason, Shape},
+    record::{Layout, Reason, Shape},
 };
 use serde::Serialize;
 use std::{
@@ -74,16 +74,17 @@ impl Audit {
         }
         self.rows += 1;
         let found = shape::detect(&framed.bytes);
+        let layout = Layout { shape: found, ..Layout::default() };
         *self.shapes.entry(found.map_or("unknown", word)).or_default() += 1;
-        match shape::answer(&framed.bytes, found) {
+        match shape::answer(&framed.bytes, &layout) {
             Ok(answer) => self.answer(answer),
             Err(rejection) => return self.problem(rejection.reason, place(&rejection.detail)),
         }
-        match shape::chat(&framed.bytes, found, &BTreeMap::new()) {
+        match shape::chat(&framed.bytes, &layout) {
             Ok(chat) => {
                 let text = serde_json::to_vec(&chat).unwrap_or_default();
                 self.prompt(xxh3_64(&text));
-                let chars = shape::prompt_chars(&framed.bytes, found).unwrap_or_default();
+                let chars = shape::prompt_chars(&framed.bytes, &layout).unwrap_or_default();
                 self.prompt_chars.add(chars as u64);
             }
             Err(rejection) => self.problem(rejection.reason, place(&rejection.detail)),
@@ -213,7 +214,9 @@ fn kind(answer: Answer) -> &'static str {
         Answer::Missing => "missing: the conversation ends with the question",
         Answer::Null => "null",
         Answer::Empty => "the empty text",
-        Answer::Blank => "white space, or characters without width",
+        Answer::Blank => "white space",
+        Answer::Invisible => "characters that nobody can see",
+        Answer::ThoughtShell => "the markers of a thought, and nothing in them",
         Answer::ThoughtOnly => "a thought with nothing after it",
         Answer::ThoughtCut => "a thought that was cut off",
         Answer::Present { .. } => "present",

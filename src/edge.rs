@@ -71,6 +71,7 @@ pub struct Account {
     aside: AtomicU64,
     waited_for_input_us: AtomicU64,
     waited_for_room_us: AtomicU64,
+    ran_us: AtomicU64,
 }
 
 /// An edge of `capacity` records.
@@ -213,6 +214,16 @@ impl Account {
     /// Records set aside.
     pub fn aside(&self) -> u64 {
         self.aside.load(Ordering::Relaxed)
+    }
+
+    /// Books how long the stage ran, when it has ended.
+    pub fn ran(&self, time: Duration) {
+        self.ran_us.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long the stage ran; zero while it still does.
+    pub fn ran_for(&self) -> Duration {
+        Duration::from_micros(self.ran_us.load(Ordering::Relaxed))
     }
 
     /// How long the stage's workers, all together, had nothing to take.

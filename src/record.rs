@@ -7,7 +7,7 @@ pub mod thought;
 mod ticket;
 
 pub use answer::{Attempt, Completion, Finish, Request, Thinking, Usage};
-pub use chat::{Chat, Message, Role, Shape};
+pub use chat::{Chat, Layout, Message, Role, Shape};
 pub use reason::{Family, Reason, Rejection};
 pub use ticket::{DEFAULT_ROOM, Door, End, Tally, Ticket};
 
@@ -25,8 +25,8 @@ pub struct Record {
     pub id: RecordId,
     /// The row exactly as it was read.
     pub row: Bytes,
-    /// Where the row has its conversation, if that was said; else it is found from the row.
-    pub shape: Option<Shape>,
+    /// How its dataset writes conversations.
+    pub layout: Arc<Layout>,
     /// What the model is to see, once a `template` stage has read the row.
     pub chat: Option<Arc<Chat>>,
     /// What is to be asked of a server.
@@ -65,11 +65,11 @@ pub enum Verdict {
 
 impl Record {
     /// A record fresh from its input.
-    pub fn new(id: RecordId, row: Bytes, ticket: Ticket) -> Self {
+    pub fn new(id: RecordId, row: Bytes, layout: Arc<Layout>, ticket: Ticket) -> Self {
         Record {
             id,
             row,
-            shape: None,
+            layout,
             chat: None,
             request: None,
             attempts: Vec::new(),
@@ -82,7 +82,7 @@ impl Record {
     /// A record that belongs to no run: for tests, for `audit`, and for unit tests of stages.
     pub fn unbound(row: impl Into<Bytes>) -> Self {
         let row = row.into();
-        Record::new(RecordId::new("memory", 1, &row), row, Ticket::blank())
+        Record::new(RecordId::new("memory", 1, &row), row, Arc::default(), Ticket::blank())
     }
 
     /// A copy for judging: everything but the ticket, so that dropping it tells nothing.
@@ -90,7 +90,7 @@ impl Record {
         Record {
             id: self.id.clone(),
             row: self.row.clone(),
-            shape: self.shape,
+            layout: Arc::clone(&self.layout),
             chat: self.chat.clone(),
             request: self.request.clone(),
             attempts: self.attempts.clone(),

@@ -26,12 +26,17 @@ const LAYERS: &[(&str, &[&str])] = &[
         "stage",
         &["clock", "edge", "error", "fleet", "format", "journal", "progress", "record", "setting", "stop", "store"],
     ),
-    ("pipeline", &["edge", "error", "fleet", "journal", "progress", "record", "setting", "stage", "stop", "store"]),
+    ("audit", &["format", "record"]),
+    (
+        "pipeline",
+        &["diagnostic", "edge", "error", "fleet", "journal", "progress", "record", "setting", "stage", "stop", "store"],
+    ),
     ("watch", &["edge", "fleet", "pipeline", "record"]),
     ("config", &["diagnostic", "fleet", "pipeline", "record", "setting", "sim", "stage"]),
     (
         "cli",
         &[
+            "audit",
             "config",
             "diagnostic",
             "error",

@@ -18,7 +18,7 @@ use crate::{
 use clap::{Parser, Subcommand};
 use std::{
     error::Error as _,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -54,6 +54,7 @@ pub fn main(command: Command, kinds: &Kinds) -> ExitCode {
     let _already_set = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(progress::log_writer)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false)
         .try_init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -177,11 +177,20 @@ fn print(summary: &Summary, run_dir: &str) {
             );
         }
     }
-    println!("  {:<16} {:>9} {:>9} {:>8} {:>14} {:>14}", "stage", "in", "out", "aside", "no input, s", "no room, s");
+    println!(
+        "  {:<16} {:>9} {:>9} {:>8} {:>11} {:>12} {:>11}",
+        "stage", "in", "out", "aside", "at work, s", "no input, s", "no room, s"
+    );
     for stage in &summary.stages {
         println!(
-            "  {:<16} {:>9} {:>9} {:>8} {:>14.1} {:>14.1}",
-            stage.name, stage.taken, stage.out, stage.aside, stage.waited_for_input_s, stage.waited_for_room_s
+            "  {:<16} {:>9} {:>9} {:>8} {:>11.1} {:>12.1} {:>11.1}",
+            stage.name,
+            stage.taken,
+            stage.out,
+            stage.aside,
+            stage.busy_s,
+            stage.waited_for_input_s,
+            stage.waited_for_room_s
         );
     }
     if let Some(name) = summary.bottleneck() {

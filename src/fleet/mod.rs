@@ -51,7 +51,18 @@ struct Pool {
     retries: u64,
     /// Since when no server has answered anything; a fleet that is silent for too long is given up.
     silent_since: Instant,
+    started: Instant,
 }
+
+impl Pool {
+    /// Whether servers that nobody knows yet are still waited for, so that all that are up share from the start.
+    fn gathering(&self, now: Instant) -> bool {
+        now < self.started + GATHERING && self.servers.iter().any(|server| server.health(now) == Health::Unknown)
+    }
+}
+
+/// How long the first requests wait for servers that have not said anything yet.
+const GATHERING: Duration = Duration::from_secs(2);
 
 /// Leave to send one request to one server. It must be brought back: [`Fleet::landed`] or [`Fleet::give_back`].
 #[derive(Debug)]
@@ -103,7 +114,7 @@ impl Fleet {
         let now = Instant::now();
         let cap = settings.concurrency.get() as usize;
         let servers = settings.urls().into_iter().map(|url| Server::new(url.into(), cap, now)).collect();
-        Fleet { settings, pool: Mutex::new(Pool { servers, turn: 0, retries: 0, silent_since: now }) }
+        Fleet { settings, pool: Mutex::new(Pool { servers, turn: 0, retries: 0, silent_since: now, started: now }) }
     }
 
     /// What the user wrote.
@@ -121,6 +132,9 @@ impl Fleet {
     /// Leave to send one request, if any server has a free slot; `avoid` is taken last.
     pub fn take_slot(&self, avoid: Option<usize>) -> Option<Slot> {
         self.with(|pool, now| {
+            if pool.gathering(now) {
+                return None;
+            }
             let index = choice::choose(&pool.servers, pool.turn, avoid, now)?;
             pool.turn = pool.turn.wrapping_add(1);
             let server = pool.servers.get_mut(index)?;
@@ -131,7 +145,7 @@ impl Fleet {
 
     /// Whether any server has a free slot.
     pub fn has_slot(&self) -> bool {
-        self.with(|pool, now| pool.servers.iter().any(|server| server.is_free(now)))
+        self.with(|pool, now| !pool.gathering(now) && pool.servers.iter().any(|server| server.is_free(now)))
     }
 
     /// Brings back a slot whose request came to nothing that says anything about the server.
@@ -223,7 +237,8 @@ impl Fleet {
             let changes = pool.servers.iter().filter_map(Server::next_change).filter(|change| *change > now);
             let gives_up = pool.silent_since + self.settings.patience.0;
             let all_down = !pool.servers.iter().any(|server| server.answers(now));
-            changes.chain((all_down && gives_up > now).then_some(gives_up)).min()
+            let gathered = pool.gathering(now).then_some(pool.started + GATHERING);
+            changes.chain(gathered).chain((all_down && gives_up > now).then_some(gives_up)).min()
         })
     }
 

@@ -1,75 +1,96 @@
-//! Compressed input, told by its first bytes and not by its name.
+//! Compressed inputs, known by their first bytes and never by their name.
 
-use flate2::bufread::MultiGzDecoder;
-use std::io::{self, BufRead, BufReader, Read};
+use flate2::bufread::GzDecoder;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-/// The first bytes of a gzip member (RFC 1952), of a zstd frame and of a skippable zstd frame (RFC 8878).
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
-/// A frame that wants a larger window than 2^27 bytes is refused: it could claim all memory.
+/// The largest zstd window that is accepted, as a power of two in bytes: 128 MiB, as `zstd --long` writes it.
 const WINDOW_LOG_MAX: u32 = 27;
+/// Compressed bytes read at a time.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// Input is read from its source in pieces of this size.
-const BUFFER: usize = 128 << 10;
-
-/// The bytes inside `reader`: decompressed if they are gzip or zstd, with all members and frames as one stream.
-///
-/// A compressed stream that breaks off gives its good bytes first and then an error.
-pub fn decoded(reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-    let mut source = BufReader::with_capacity(BUFFER, reader);
-    // One `fill_buf` may give less than is asked for, but never nothing before the end.
-    let start = source.fill_buf()?;
-    let skippable = start.get(1..4) == Some(ZSTD_SKIPPABLE) && start.first().is_some_and(|byte| byte >> 4 == 5);
-    if start.starts_with(GZIP) {
-        Ok(Box::new(MultiGzDecoder::new(Padded { source, ended: false })))
-    } else if start.starts_with(ZSTD) || skippable {
-        let mut frames = zstd::stream::read::Decoder::with_buffer(source)?;
-        frames.window_log_max(WINDOW_LOG_MAX)?;
-        Ok(Box::new(frames))
-    } else {
-        Ok(Box::new(source))
-    }
+/// How bytes are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Not at all.
+    Plain,
+    /// gzip, RFC 1952.
+    Gzip,
+    /// zstd, RFC 8878.
+    Zstd,
 }
 
-/// A source whose trailing zeros count as its end: tapes and some tools pad members with them.
-///
-/// Zeros are looked for only where a member may begin, which cannot be known here; but a buffer that holds nothing but
-/// zeros up to the end of the source cannot be the rest of a member, which ends with its checksum and length.
-struct Padded<R> {
-    source: R,
-    ended: bool,
-}
-
-impl<R: BufRead> Padded<R> {
-    /// Whether only zeros are left.
-    fn at_padding(&mut self) -> io::Result<bool> {
-        let left = self.source.fill_buf()?;
-        Ok(left.len() > 8 && left.len() < BUFFER && left.iter().all(|byte| *byte == 0))
-    }
-}
-
-impl<R: BufRead> Read for Padded<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let count = available.len().min(into.len());
-        into.iter_mut().zip(available).for_each(|(to, from)| *to = *from);
-        self.consume(count);
-        Ok(count)
-    }
-}
-
-impl<R: BufRead> BufRead for Padded<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if !self.ended && self.at_padding()? {
-            self.ended = true;
+impl Kind {
+    /// The kind of an input that begins with these (four) bytes.
+    pub fn of(magic: &[u8]) -> Kind {
+        match magic {
+            [0x1f, 0x8b, ..] => Kind::Gzip,
+            // A frame, or one of the skippable frames that parallel compressors put in front.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Kind::Zstd,
+            _ => Kind::Plain,
         }
-        if self.ended { Ok(&[]) } else { self.source.fill_buf() }
     }
+}
 
-    fn consume(&mut self, count: usize) {
-        self.source.consume(count);
+/// The plain bytes of `reader`, which may be gzip, zstd or plain already.
+///
+/// All gzip members and all zstd frames are read, as one stream. Zero bytes after the last gzip member are padding
+/// and are ignored; anything else there is an error. A member or frame that is cut or damaged gives its good bytes
+/// first and then the error. Fails if the first bytes cannot be read.
+pub fn decoded(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = Vec::with_capacity(4);
+    reader.by_ref().take(4).read_to_end(&mut magic)?;
+    let kind = Kind::of(&magic);
+    let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(magic).chain(reader));
+    Ok(match kind {
+        Kind::Gzip => Box::new(Members { current: Some(GzDecoder::new(whole)) }),
+        Kind::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(whole)?;
+            decoder.window_log_max(WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        Kind::Plain => Box::new(whole),
+    })
+}
+
+/// All members of a gzip stream, one after the other.
+struct Members<R: BufRead> {
+    /// The member being read; `None` after the last.
+    current: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.current {
+            let count = member.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            if let Some(ended) = self.current.take() {
+                self.current = next_member(ended.into_inner())?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The member after one that has ended, if there is one.
+fn next_member<R: BufRead>(mut rest: R) -> io::Result<Option<GzDecoder<R>>> {
+    if rest.fill_buf()?.first() == Some(&0x1f) {
+        return Ok(Some(GzDecoder::new(rest)));
+    }
+    loop {
+        let bytes = rest.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "bytes that are not gzip follow the last gzip member",
+            ));
+        }
+        let count = bytes.len();
+        rest.consume(count);
     }
 }
 
@@ -78,47 +99,60 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn gzip(text: &str) -> Vec<u8> {
-        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        writer.write_all(text.as_bytes()).expect("writes to memory");
-        writer.finish().expect("writes to memory")
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("memory takes every byte");
+        encoder.finish().expect("memory takes every byte")
     }
 
-    fn read(bytes: Vec<u8>) -> (String, Option<io::Error>) {
+    fn zst(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).expect("memory takes every byte")
+    }
+
+    /// The bytes that come out, and whether the end was clean.
+    fn read(bytes: Vec<u8>) -> (Vec<u8>, io::Result<()>) {
         let mut out = Vec::new();
-        let ended = decoded(Box::new(io::Cursor::new(bytes))).and_then(|mut reader| reader.read_to_end(&mut out));
-        (String::from_utf8(out).expect("text"), ended.err())
+        let end = decoded(Box::new(Cursor::new(bytes))).and_then(|mut reader| reader.read_to_end(&mut out));
+        (out, end.map(drop))
     }
 
     #[test]
-    fn all_members_and_frames_are_one_stream() {
-        let (text, error) = read([gzip("one "), gzip("two")].concat());
-        assert_eq!((text.as_str(), error.is_none()), ("one two", true));
-        let frame = |text: &str| zstd::bulk::compress(text.as_bytes(), 1).expect("compresses");
-        let skippable = [&[0x5a, 0x2a, 0x4d, 0x18, 2, 0, 0, 0][..], b"xx"].concat();
-        let (text, error) = read([skippable, frame("one "), frame("two")].concat());
-        assert_eq!((text.as_str(), error.is_none()), ("one two", true));
+    fn plain_gzip_and_zstd_are_told_apart_by_content() {
+        for bytes in [b"row\n".to_vec(), gzip(b"row\n"), zst(b"row\n")] {
+            let (out, end) = read(bytes);
+            assert_eq!(out, b"row\n");
+            assert!(end.is_ok());
+        }
+        assert!(read(Vec::new()).0.is_empty());
     }
 
     #[test]
-    fn plain_text_stays_as_it_is() {
-        assert_eq!(read(b"{}\n".to_vec()).0, "{}\n");
-        assert_eq!(read(Vec::new()).0, "");
+    fn all_members_and_frames_are_read() {
+        for pack in [gzip, zst] {
+            let (out, end) = read([pack(b"one "), pack(b""), pack(b"two")].concat());
+            assert_eq!(out, b"one two");
+            assert!(end.is_ok());
+        }
     }
 
     #[test]
-    fn a_stream_that_breaks_off_gives_its_good_bytes_and_an_error() {
-        let mut second = gzip(&"{\"a\":1}\n".repeat(1_000));
-        second.truncate(second.len() / 2);
-        let (text, error) = read([gzip("whole\n"), second].concat());
-        assert!(text.starts_with("whole\n") && error.is_some());
+    fn zero_padding_after_gzip_is_ignored_and_other_bytes_are_not() {
+        let padded = [gzip(b"one"), vec![0; 100_000]].concat();
+        assert!(read(padded.clone()).1.is_ok());
+        for tail in [vec![1], b"{}".to_vec(), vec![0x1f, 7]] {
+            assert!(read([gzip(b"one"), tail].concat()).1.is_err());
+        }
+        assert!(read([padded, vec![1]].concat()).1.is_err());
     }
 
     #[test]
-    fn padding_with_zeros_is_the_end_and_other_bytes_behind_a_member_are_not() {
-        let (text, error) = read([gzip("one"), vec![0; 512]].concat());
-        assert_eq!((text.as_str(), error.is_none()), ("one", true));
-        let (text, error) = read([gzip("one"), b"and more".to_vec()].concat());
-        assert_eq!((text.as_str(), error.is_some()), ("one", true));
+    fn a_cut_member_gives_its_good_bytes_and_then_an_error() {
+        for pack in [gzip, zst] {
+            let mut bytes = [pack(b"one "), pack(&[b'x'; 10_000])].concat();
+            bytes.truncate(bytes.len() - 3);
+            let (out, end) = read(bytes);
+            assert!(out.starts_with(b"one "));
+            assert!(end.is_err());
+        }
     }
 }

@@ -1,234 +1,195 @@
-//! Changes to a JSON text that leave every other byte as it was (pure).
+//! Changing one value inside a JSON text, and leaving every other byte as it was.
 //!
-//! A row that is parsed and written again is another row: numbers beyond 2^53 change, keys are sorted, spaces vanish. So
-//! a value is found by its span, and only that span is replaced. The text must be valid JSON; on any other text the
-//! functions find nothing, and do not panic.
+//! A row that is parsed and written again loses digits, spacing, the order of keys and escapes; a row edited here
+//! does not. All functions take text that is valid JSON (RFC 8259), as [`Rows`](super::Rows) hands it out; on other
+//! text they may find nothing or the wrong thing, but never panic. Where a key stands twice, the last one counts.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-/// One step on the way to a value.
-#[derive(Debug, Clone, Copy)]
+/// One step from a value to a value inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// The value of this key; the last one, if the key is doubled, as parsers have it.
+    /// Into an object, to the value of this key.
     Key(&'a str),
-    /// The last element of a list.
-    Last,
+    /// Into an array, to this element, from 0.
+    Index(usize),
 }
 
-/// Where the value at `path` stands.
-pub fn find(json: &[u8], path: &[Step<'_>]) -> Option<Range<usize>> {
-    let mut span = value_at(json, 0)?;
-    for step in path {
-        span = match step {
-            Step::Key(key) => fields(json, span)?.into_iter().rev().find(|field| is_key(json, field, key))?.value,
-            Step::Last => elements(json, span)?.pop()?,
-        };
+/// A key of an object and its value, as places in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The key with its quotes.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
+}
+
+/// The span of the value at `path`, without the blanks around it; `None` if there is none.
+pub fn find(text: &[u8], path: &[Step<'_>]) -> Option<Range<usize>> {
+    path.iter().try_fold(root(text)?, |span, step| match *step {
+        Step::Key(key) => member(text, span, key).map(|member| member.value),
+        Step::Index(index) => elements(text, span)?.into_iter().nth(index),
+    })
+}
+
+/// The span of the whole value, without the blanks around it.
+pub fn root(text: &[u8]) -> Option<Range<usize>> {
+    let start = skip_blanks(text, 0);
+    Some(start..skip_value(text, start)?)
+}
+
+/// The members of the object at `span`, in the text's order; `None` if there is no object.
+pub fn members(text: &[u8], span: Range<usize>) -> Option<Vec<Member>> {
+    let mut found = Vec::new();
+    let mut at = enter(text, &span, b'{')?;
+    while *text.get(at)? != b'}' {
+        let key = at..skip_value(text, at)?;
+        let colon = skip_blanks(text, key.end);
+        let start = skip_blanks(text, colon + 1);
+        let value = start..skip_value(text, start)?;
+        at = after_comma(text, value.end);
+        found.push(Member { key, value });
     }
-    Some(span)
+    Some(found)
 }
 
-/// The text with `value` in place of what stands at `span`.
-pub fn replace(json: &[u8], span: Range<usize>, value: &str) -> Option<Vec<u8>> {
-    let (before, after) = (json.get(..span.start)?, json.get(span.end..)?);
-    Some([before, value.as_bytes(), after].concat())
-}
-
-/// The text with `key` set to `value` in the object at `path`: replaced where it is, added at the end where it is not.
-pub fn set(json: &[u8], path: &[Step<'_>], key: &str, value: &str) -> Option<Vec<u8>> {
-    let object = find(json, path)?;
-    let fields = fields(json, object.clone())?;
-    if let Some(field) = fields.iter().rev().find(|field| is_key(json, field, key)) {
-        return replace(json, field.value.clone(), value);
+/// The elements of the array at `span`; `None` if there is no array.
+pub fn elements(text: &[u8], span: Range<usize>) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let mut at = enter(text, &span, b'[')?;
+    while *text.get(at)? != b']' {
+        let element = at..skip_value(text, at)?;
+        at = after_comma(text, element.end);
+        found.push(element);
     }
-    let entry = format!("{}:{value}", serde_json::Value::from(key));
-    insert(json, object, fields.last().map(|field| field.value.end), &entry)
+    Some(found)
 }
 
-/// The text with `value` added to the end of the list at `path`.
-pub fn push(json: &[u8], path: &[Step<'_>], value: &str) -> Option<Vec<u8>> {
-    let list = find(json, path)?;
-    let last = elements(json, list.clone())?.pop();
-    insert(json, list, last.map(|last| last.end), value)
+/// What a key or another string means, without quotes and escapes; `None` if it is not a string.
+pub fn string(text: &[u8], span: Range<usize>) -> Option<Cow<'_, str>> {
+    let quoted = text.get(span)?;
+    if quoted.contains(&b'\\') {
+        return serde_json::from_slice(quoted).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?).ok().map(Cow::Borrowed)
 }
 
-/// Puts `entry` behind `last`, or right behind the opening bracket of an empty `container`.
-fn insert(json: &[u8], container: Range<usize>, last: Option<usize>, entry: &str) -> Option<Vec<u8>> {
-    let (at, comma) = match last {
-        Some(end) => (end, ","),
-        None => (container.start + 1, ""),
+/// The text with the bytes of `span` replaced by `value`, which is JSON itself.
+pub fn replace(text: &[u8], span: Range<usize>, value: &[u8]) -> Vec<u8> {
+    let before = text.get(..span.start).unwrap_or(text);
+    let after = text.get(span.end..).unwrap_or_default();
+    [before, value, after].concat()
+}
+
+/// The text in which `key` of the object at `span` has `value`: replaced where it stands, else put in at the end.
+///
+/// A new key is spaced as its neighbours are. `None` if there is no object.
+pub fn set(text: &[u8], span: Range<usize>, key: &str, value: &[u8]) -> Option<Vec<u8>> {
+    let members = members(text, span.clone())?;
+    if let Some(there) = last_named(text, &members, key) {
+        return Some(replace(text, there.value.clone(), value));
+    }
+    let spaced = members.last().is_none_or(|last| text.get(last.value.start.wrapping_sub(1)) == Some(&b' '));
+    let (comma, colon): (&[u8], &[u8]) = if spaced { (b", ", b": ") } else { (b",", b":") };
+    let key = serde_json::Value::from(key).to_string();
+    let (at, comma) = members.last().map_or((span.start + 1, &b""[..]), |last| (last.value.end, comma));
+    Some(replace(text, at..at, &[comma, key.as_bytes(), colon, value].concat()))
+}
+
+/// The text without `key` in the object at `span`, however often it stands there. `None` if there is no object.
+pub fn remove(text: &[u8], span: Range<usize>, key: &str) -> Option<Vec<u8>> {
+    let all = members(text, span)?;
+    let named = |member: &Member| string(text, member.key.clone()).is_some_and(|name| name == key);
+    let mut out = text.to_vec();
+    // From the end, so that the places before stay true. The comma that goes is the one before the member, or,
+    // when nothing stays before it, the one after.
+    let mut next: Option<usize> = None;
+    for (index, gone) in all.iter().enumerate().rev() {
+        if named(gone) {
+            let before = all.get(..index).unwrap_or_default();
+            let stays = before.iter().any(|member| !named(member));
+            let from = before.last().filter(|_| stays).map_or(gone.key.start, |previous| previous.value.end);
+            out.drain(from..if stays { gone.value.end } else { next.unwrap_or(gone.value.end) });
+        }
+        next = Some(gone.key.start);
+    }
+    Some(out)
+}
+
+/// The text with `value` as the new last element of the array at `span`. `None` if there is no array.
+pub fn append(text: &[u8], span: Range<usize>, value: &[u8]) -> Option<Vec<u8>> {
+    let elements = elements(text, span.clone())?;
+    let spaced = match elements.as_slice() {
+        [.., before, last] => text.get(before.end + 1..last.start).is_some_and(|between| between == b" "),
+        _ => true,
     };
-    replace(json, at..at, &format!("{comma}{entry}"))
+    let comma: &[u8] = if spaced { b", " } else { b"," };
+    let (at, comma) = elements.last().map_or((span.start + 1, &b""[..]), |last| (last.end, comma));
+    Some(replace(text, at..at, &[comma, value].concat()))
 }
 
-/// A key and its value, as spans.
-struct Field {
-    key: Range<usize>,
-    value: Range<usize>,
+/// The member with this key; the last, if there are several.
+pub fn member(text: &[u8], span: Range<usize>, key: &str) -> Option<Member> {
+    last_named(text, &members(text, span)?, key).cloned()
 }
 
-fn is_key(json: &[u8], field: &Field, key: &str) -> bool {
-    let Some(written) = json.get(field.key.clone()) else { return false };
-    // Most keys hold no escape.
-    if written.len() == key.len() + 2 && written.get(1..=key.len()) == Some(key.as_bytes()) {
-        return true;
-    }
-    written.contains(&b'\\') && serde_json::from_slice::<String>(written).is_ok_and(|written| written == key)
+fn last_named<'a>(text: &[u8], members: &'a [Member], key: &str) -> Option<&'a Member> {
+    members.iter().rev().find(|member| string(text, member.key.clone()).is_some_and(|name| name == key))
 }
 
-fn fields(json: &[u8], object: Range<usize>) -> Option<Vec<Field>> {
-    let mut fields = Vec::new();
-    let mut at = open(json, &object, b'{')?;
-    while json.get(at) != Some(&b'}') {
-        let key = value_at(json, at)?;
-        let colon = blanks(json, key.end);
-        if json.get(colon) != Some(&b':') {
-            return None;
-        }
-        let value = value_at(json, colon + 1)?;
-        at = behind(json, value.end, b'}')?;
-        fields.push(Field { key, value });
-    }
-    Some(fields)
+/// The place of the first thing inside the bracket at the start of `span`.
+fn enter(text: &[u8], span: &Range<usize>, bracket: u8) -> Option<usize> {
+    (*text.get(span.start)? == bracket).then(|| skip_blanks(text, span.start + 1))
 }
 
-fn elements(json: &[u8], list: Range<usize>) -> Option<Vec<Range<usize>>> {
-    let mut elements = Vec::new();
-    let mut at = open(json, &list, b'[')?;
-    while json.get(at) != Some(&b']') {
-        let value = value_at(json, at)?;
-        at = behind(json, value.end, b']')?;
-        elements.push(value);
-    }
-    Some(elements)
+fn after_comma(text: &[u8], at: usize) -> usize {
+    let at = skip_blanks(text, at);
+    if text.get(at) == Some(&b',') { skip_blanks(text, at + 1) } else { at }
 }
 
-/// The first place inside a container that opens with `bracket`.
-fn open(json: &[u8], container: &Range<usize>, bracket: u8) -> Option<usize> {
-    (json.get(container.start) == Some(&bracket)).then(|| blanks(json, container.start + 1))
+fn skip_blanks(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// The place of the next entry, or of the closing bracket, behind an entry that ends at `end`.
-fn behind(json: &[u8], end: usize, closing: u8) -> Option<usize> {
-    let at = blanks(json, end);
-    match json.get(at)? {
-        b',' => Some(blanks(json, at + 1)),
-        byte if *byte == closing => Some(at),
-        _ => None,
-    }
-}
-
-fn blanks(json: &[u8], from: usize) -> usize {
-    let rest = json.get(from..).unwrap_or_default();
-    from + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
-}
-
-/// The span of the value that begins at `from` or after white space.
-fn value_at(json: &[u8], from: usize) -> Option<Range<usize>> {
-    let start = blanks(json, from);
-    let end = match json.get(start)? {
-        b'"' => string_end(json, start)?,
-        b'{' | b'[' => container_end(json, start)?,
-        _ => {
-            let rest = json.get(start..)?;
-            let length = rest
-                .iter()
-                .take_while(|byte| !matches!(byte, b',' | b'}' | b']' | b':') && !byte.is_ascii_whitespace());
-            start + length.count()
-        }
-    };
-    (end > start).then_some(start..end)
-}
-
-fn string_end(json: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', json.get(at..)?)?;
-        match json.get(at)? {
-            b'"' => return Some(at + 1),
-            _ => at += 2,
-        }
-    }
-}
-
-fn container_end(json: &[u8], start: usize) -> Option<usize> {
-    let (mut at, mut depth) = (start, 0_u64);
-    loop {
-        match json.get(at)? {
-            b'"' => {
-                at = string_end(json, at)?;
-                continue;
+/// The place after the value that starts at `at`; always further on than `at`.
+fn skip_value(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => skip_string(text, at),
+        b'{' | b'[' => {
+            let (mut depth, mut at) = (0_usize, at);
+            loop {
+                match text.get(at)? {
+                    b'"' => at = skip_string(text, at)? - 1,
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    return Some(at);
+                }
             }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
         }
-        at += 1;
-        if depth == 0 {
-            return Some(at);
+        _ => {
+            let rest = text.get(at..)?;
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r');
+            let length = rest.iter().position(ends).unwrap_or(rest.len());
+            (length > 0).then_some(at + length)
+        }
+    }
+}
+
+fn skip_string(text: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    fn text(bytes: Option<Vec<u8>>) -> String {
-        String::from_utf8(bytes.expect("an edit")).expect("text")
-    }
-
-    #[test]
-    fn only_the_value_changes() {
-        let row = r#"{ "id":9007199254740993 , "m": [ {"a":"x,]\"}"}, {"c" : "", "d":1e400} ], "z": -0 }"#;
-        let path = [Step::Key("m"), Step::Last];
-        let changed = text(set(row.as_bytes(), &path, "c", "\"new\""));
-        assert_eq!(changed, row.replace("\"c\" : \"\"", "\"c\" : \"new\""));
-        let added = text(set(row.as_bytes(), &path, "e", "true"));
-        assert_eq!(added, row.replace("1e400}", "1e400,\"e\":true}"));
-        let pushed = text(push(row.as_bytes(), &[Step::Key("m")], "{}"));
-        assert_eq!(pushed, row.replace("1e400} ]", "1e400},{} ]"));
-    }
-
-    #[test]
-    fn empty_containers_doubled_and_escaped_keys_are_understood() {
-        assert_eq!(text(set(b"{}", &[], "a", "1")), r#"{"a":1}"#);
-        assert_eq!(text(push(b"[ ]", &[], "1")), "[1 ]");
-        assert_eq!(text(set(br#"{"a":1,"a":2}"#, &[], "a", "3")), r#"{"a":1,"a":3}"#);
-        assert_eq!(text(set(br#"{"\u0061":1}"#, &[], "a", "3")), r#"{"\u0061":3}"#);
-    }
-
-    fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<i64>().prop_map(Value::from),
-            "[a-c\"\\\\{}\\[\\],: é]{0,6}".prop_map(Value::from)
-        ];
-        leaf.prop_recursive(3, 24, 4, |inner| {
-            prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                proptest::collection::btree_map("[a-c\"]{1,2}", inner, 0..4).prop_map(|map| json!(map)),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn the_result_is_what_a_parser_would_have_made(
-            row in proptest::collection::btree_map("[a-d]{1,2}", value(), 0..5), key in "[a-d]{1,2}", new in value(), pretty: bool,
-        ) {
-            let mut row = json!(row);
-            let text = if pretty { serde_json::to_string_pretty(&row) } else { serde_json::to_string(&row) }.expect("JSON");
-            let changed = set(text.as_bytes(), &[], &key, &new.to_string()).expect("an edit");
-            row.as_object_mut().expect("an object").insert(key, new);
-            prop_assert_eq!(serde_json::from_slice::<Value>(&changed).expect("JSON"), row);
-        }
-
-        #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'"'), Just(b'['), Just(b':'), Just(b','), Just(b'}'), Just(b'\\'), any::<u8>()], 0..30)) {
-            let _none_or_some = set(&bytes, &[Step::Key("a"), Step::Last], "b", "1");
-            let _none_or_some = push(&bytes, &[Step::Key("a")], "1");
-        }
-    }
-}
+mod tests;

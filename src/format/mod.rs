@@ -5,5 +5,4 @@ pub mod edit;
 mod rows;
 pub mod shape;
 
-pub use compress::decoded;
 pub use rows::{Framed, Limits, Rows, RowsError};

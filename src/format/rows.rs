@@ -1,21 +1,31 @@
-//! Framing: where one row ends and the next begins, and whether its bytes can be a row at all.
-//!
-//! The input is read as bytes; each row is looked at by itself, so that a bad one costs nothing but itself. All of this
-//! blocks: it runs on a thread of its own.
+//! [`Rows`]: an input cut into rows, none of them lost without a word.
 
-use super::compress::decoded;
+mod array;
+mod check;
+#[cfg(test)]
+mod tests;
+
+use super::compress::{Kind, decoded};
 use crate::record::{Reason, Rejection};
+use array::Array;
 use bytes::Bytes;
-use serde_json::value::RawValue;
-use std::{
-    fmt,
-    io::{self, BufRead, BufReader, Read},
-};
+use check::check;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-/// What bounds the reading of one input.
-#[derive(Debug, Clone, Copy)]
+/// Plain bytes read at a time, and how far into the input one looks to tell what it is.
+const BUFFER_BYTES: usize = 128 << 10;
+/// A line buffer that has grown beyond this is given back after the line.
+const KEPT_BYTES: usize = 1 << 20;
+/// How much of an overlong row is kept, to show it.
+const PREFIX_BYTES: usize = 256;
+
+/// What the plain bytes of an input are read from.
+type Source = BufReader<Box<dyn Read + Send>>;
+
+/// Bounds on what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A longer line or element is skipped.
+    /// The longest row that is kept, in bytes; a longer one is passed over without being held in memory.
     pub max_line_bytes: u64,
 }
 
@@ -25,199 +35,120 @@ impl Default for Limits {
     }
 }
 
-/// One row as it stands in its input.
+/// One row of an input, or what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Framed {
-    /// Line number, or number of the element in a JSON array; from 1.
+    /// From 1: the line's number, blank lines counted, or the element's number in a JSON array.
     pub position: u64,
-    /// Its bytes, without the line end. Only a beginning, if it is too long.
+    /// The row's own bytes, without line end; of an overlong row only the beginning.
     pub bytes: Bytes,
-    /// Why it cannot be read, if it cannot.
+    /// Why the row cannot be used; `None` promises one JSON object in UTF-8, nested no deeper than serde_json parses.
     pub problem: Option<Rejection>,
 }
 
 /// Why an input cannot be read, or not to its end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RowsError {
-    /// It is text in another encoding.
+    /// Not a byte could be had.
+    #[error("the input cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
+    /// The input begins with the byte order mark of UTF-16.
+    #[error("the input is UTF-16, and rows must be UTF-8: convert it, for example with `iconv -f UTF-16 -t UTF-8`")]
     Utf16,
-    /// It cannot be opened or decompressed at all.
-    Unreadable(io::Error),
-    /// It broke off; the rows up to here are good.
-    BrokeOff {
-        /// The last whole row.
+    /// The whole input is one object.
+    #[error(
+        "the input is one JSON object, pretty-printed or keyed by id, and not one row per line: \
+         write one object per line, for example with `jq -c .` or, if it is keyed by id, `jq -c '.[]'`"
+    )]
+    OneObject,
+    /// Reading failed in the middle: a cut or damaged file, or a store that gave up.
+    #[error("the {kind} breaks off after row {after}: {source}")]
+    BrokenOff {
+        /// `compressed input` or `input`.
+        kind: &'static str,
+        /// The position of the last row that was read whole; 0 if none was.
         after: u64,
-        /// Why.
-        why: String,
+        /// What the reader said.
+        source: io::Error,
+    },
+    /// A JSON array that never closes.
+    #[error("the JSON array is not closed after element {after}: the input seems to be cut")]
+    ArrayNotClosed {
+        /// The number of the last whole element.
+        after: u64,
+    },
+    /// Something stands after a JSON array.
+    #[error("more follows the end of the JSON array after element {after}: only one array can be read from an input")]
+    AfterArray {
+        /// The number of the last element.
+        after: u64,
     },
 }
 
-impl fmt::Display for RowsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RowsError::Utf16 => f.write_str("the text is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"),
-            RowsError::Unreadable(error) => write!(f, "cannot be read: {error}"),
-            RowsError::BrokeOff { after, why } => {
-                write!(f, "the input breaks off after row {after} ({why}): the rows before it were read")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RowsError {}
-
-/// The rows of one input. An iterator; [`Rows::finish`] says how it ended.
+/// Reads the rows of one input: JSON lines, or the elements of one JSON array, plain or compressed.
+///
+/// Blocking: to be driven from a blocking thread. It holds one row at a time, of at most
+/// [`Limits::max_line_bytes`]. A byte that is not part of a blank line is part of a row or of a problem.
 pub struct Rows {
-    input: BufReader<Box<dyn Read + Send>>,
-    array: bool,
-    ended: bool,
-    position: u64,
-    limits: Limits,
-    broke: Option<String>,
+    framing: Framing,
+    /// A compressed input breaks off differently, in words.
+    compressed: bool,
 }
 
-const BUFFER: usize = 256 << 10;
-
-/// How much of a row that is too long is kept, for people to know it by.
-const BEGINNING: usize = 1 << 10;
+/// How rows are told apart.
+enum Framing {
+    Lines(Lines),
+    Array(Array),
+}
 
 impl Rows {
-    /// Looks at the beginning of an input: compressed or not, an array or lines.
+    /// Looks at the beginning of `reader` and says how its rows will be read.
     ///
-    /// # Errors
-    /// If nothing of it can be read.
+    /// Fails if nothing can be read, if the text is UTF-16, and if the whole input is a single object. A break
+    /// in the middle is told by [`Rows::finish`].
     pub fn open(reader: Box<dyn Read + Send>, limits: Limits) -> Result<Rows, RowsError> {
-        let decoded = decoded(reader).map_err(RowsError::Unreadable)?;
-        let mut input = BufReader::with_capacity(BUFFER, decoded);
-        let start = input.fill_buf().map_err(RowsError::Unreadable)?;
-        if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+        let (head, rest) = peek(reader, 4).map_err(RowsError::Unreadable)?;
+        let compressed = Kind::of(&head) != Kind::Plain;
+        let plain = decoded(rest).map_err(RowsError::Unreadable)?;
+        let (head, rest) = peek(plain, BUFFER_BYTES as u64).map_err(RowsError::Unreadable)?;
+        if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
             return Err(RowsError::Utf16);
         }
-        let mark = if start.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        let first = start.get(mark..).unwrap_or_default().iter().position(|byte| !byte.is_ascii_whitespace());
-        let array = first.is_some_and(|first| start.get(mark + first) == Some(&b'['));
-        input.consume(if array { mark + first.unwrap_or(0) + 1 } else { mark });
-        Ok(Rows { input, array, ended: false, position: 0, limits, broke: None })
+        let mut source = BufReader::with_capacity(BUFFER_BYTES, rest);
+        let bom = if head.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let text = head.get(bom..).unwrap_or_default();
+        io::copy(&mut source.by_ref().take(bom as u64), &mut io::sink()).map_err(RowsError::Unreadable)?;
+        let framing = if text.trim_ascii_start().first() == Some(&b'[') {
+            Framing::Array(Array::new(source, limits))
+        } else if check::is_one_object(text, head.len() < BUFFER_BYTES) {
+            return Err(RowsError::OneObject);
+        } else {
+            Framing::Lines(Lines {
+                source,
+                limits,
+                line: Vec::new(),
+                position: 0,
+                whole: 0,
+                broken: None,
+                ended: false,
+            })
+        };
+        Ok(Rows { framing, compressed })
     }
 
-    /// How the input ended; to be called when the iterator has.
+    /// Says whether the input was read to its end; to be asked once the iterator has ended.
     ///
-    /// # Errors
-    /// If it broke off.
+    /// Fails if the input broke off; the rows before that place are good.
     pub fn finish(self) -> Result<(), RowsError> {
-        match self.broke {
-            Some(why) => Err(RowsError::BrokeOff { after: self.position, why }),
-            None => Ok(()),
-        }
-    }
-
-    /// The next line that is not blank.
-    fn next_line(&mut self) -> Option<Framed> {
-        loop {
-            let mut row = Row::default();
-            let ending = self.take_line(&mut row);
-            if ending == LineEnd::Nothing {
-                return None;
+        let kind = if self.compressed { "compressed input" } else { "input" };
+        let (broken, after) = match self.framing {
+            Framing::Lines(lines) => (lines.broken, lines.whole),
+            Framing::Array(array) => {
+                let after = array.whole();
+                (array.finish()?, after)
             }
-            if row.bytes.last() == Some(&b'\r') {
-                row.bytes.pop();
-            }
-            let blank = row.bytes.iter().all(u8::is_ascii_whitespace);
-            if ending == LineEnd::Broke {
-                self.ended = true;
-                // The position stays that of the last whole row.
-                return (!blank).then(|| row.cut(self.position + 1));
-            }
-            self.position += 1;
-            if !blank {
-                return Some(row.framed(self.position, self.limits));
-            }
-        }
-    }
-
-    fn take_line(&mut self, row: &mut Row) -> LineEnd {
-        loop {
-            let buffer = match self.input.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    self.broke = Some(error.to_string());
-                    return LineEnd::Broke;
-                }
-            };
-            if buffer.is_empty() {
-                return if row.length == 0 { LineEnd::Nothing } else { LineEnd::Whole };
-            }
-            let found = memchr::memchr(b'\n', buffer);
-            let (piece, used) = match found {
-                Some(at) => (&buffer[..at], at + 1),
-                None => (buffer, buffer.len()),
-            };
-            row.push(piece, self.limits);
-            self.input.consume(used);
-            if found.is_some() {
-                return LineEnd::Whole;
-            }
-        }
-    }
-
-    /// The next element of the array.
-    fn next_element(&mut self) -> Option<Framed> {
-        let mut row = Row::default();
-        let mut scan = Scan::default();
-        loop {
-            let buffer = match self.input.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return self.array_broke(row, error.to_string()),
-            };
-            if buffer.is_empty() {
-                return self.array_broke(row, "the JSON array is not closed".to_owned());
-            }
-            let end = scan.element_end(buffer);
-            row.push(&buffer[..end.unwrap_or(buffer.len())], self.limits);
-            let Some(end) = end else {
-                let used = buffer.len();
-                self.input.consume(used);
-                continue;
-            };
-            let closes = buffer.get(end) == Some(&b']');
-            self.input.consume(end + 1);
-            if closes {
-                self.ended = true;
-                self.look_behind_array();
-            }
-            let empty = row.bytes.trim_ascii().is_empty();
-            if empty && closes {
-                // `[]`, or a comma before the bracket, which harms nothing.
-                return None;
-            }
-            self.position += 1;
-            row.bytes = row.bytes.trim_ascii().to_vec();
-            return Some(row.framed(self.position, self.limits));
-        }
-    }
-
-    fn array_broke(&mut self, mut row: Row, why: String) -> Option<Framed> {
-        self.ended = true;
-        self.broke = Some(why);
-        row.bytes = row.bytes.trim_ascii().to_vec();
-        (!row.bytes.is_empty()).then(|| row.cut(self.position + 1))
-    }
-
-    /// Only white space may follow the array.
-    fn look_behind_array(&mut self) {
-        loop {
-            match self.input.fill_buf() {
-                Ok([]) => return,
-                Ok(rest) if rest.iter().all(u8::is_ascii_whitespace) => {
-                    let used = rest.len();
-                    self.input.consume(used);
-                }
-                Ok(_) => return self.broke = Some("something follows the JSON array".to_owned()),
-                Err(error) => return self.broke = Some(error.to_string()),
-            }
-        }
+        };
+        broken.map_or(Ok(()), |source| Err(RowsError::BrokenOff { kind, after, source }))
     }
 }
 
@@ -225,138 +156,136 @@ impl Iterator for Rows {
     type Item = Framed;
 
     fn next(&mut self) -> Option<Framed> {
-        if self.ended {
-            return None;
-        }
-        let next = if self.array { self.next_element() } else { self.next_line() };
-        self.ended |= next.is_none();
-        next
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum LineEnd {
-    Whole,
-    Nothing,
-    Broke,
-}
-
-/// A row that is being gathered.
-#[derive(Default)]
-struct Row {
-    bytes: Vec<u8>,
-    length: u64,
-}
-
-impl Row {
-    /// Adds a piece; of a row that is too long only the beginning is kept.
-    fn push(&mut self, piece: &[u8], limits: Limits) {
-        self.length += piece.len() as u64;
-        if self.length <= limits.max_line_bytes {
-            self.bytes.extend_from_slice(piece);
-        } else {
-            let room = BEGINNING.saturating_sub(self.bytes.len()).min(piece.len());
-            self.bytes.extend_from_slice(&piece[..room]);
-            self.bytes.truncate(BEGINNING);
-            self.bytes.shrink_to_fit();
+        match &mut self.framing {
+            Framing::Lines(lines) => lines.next(),
+            Framing::Array(array) => array.next(),
         }
     }
+}
 
-    fn framed(self, position: u64, limits: Limits) -> Framed {
-        let problem = if self.length > limits.max_line_bytes {
-            let detail = format!("{} bytes, more than {}", self.length, limits.max_line_bytes);
-            Some(Rejection::new(Reason::LineTooLong, detail))
-        } else {
-            problem(&self.bytes)
-        };
-        Framed { position, bytes: self.bytes.into(), problem }
-    }
-
-    fn cut(self, position: u64) -> Framed {
-        let problem = Some(Rejection::new(Reason::CutInput, "the input breaks off in this row"));
-        Framed { position, bytes: self.bytes.into(), problem }
+/// The first `count` bytes, fewer if there are not so many, and a reader that begins with them again.
+///
+/// An error after the first byte is kept for the returned reader; one before it is returned.
+fn peek(mut reader: Box<dyn Read + Send>, count: u64) -> io::Result<(Vec<u8>, Box<dyn Read + Send>)> {
+    let mut head = Vec::new();
+    let end = reader.by_ref().take(count).read_to_end(&mut head);
+    let again = Cursor::new(head.clone());
+    match end {
+        Ok(_) => Ok((head, Box::new(again.chain(reader)))),
+        Err(error) if head.is_empty() => Err(error),
+        Err(error) => Ok((head, Box::new(again.chain(Failing(Some(error)))))),
     }
 }
 
-/// Finds the end of an array's element without parsing it: the comma or bracket outside of strings and brackets.
-#[derive(Default)]
-struct Scan {
-    depth: u64,
-    in_string: bool,
-    escaped: bool,
+/// A reader that gives an error, and then its end.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
-impl Scan {
-    fn element_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (at, byte) in bytes.iter().enumerate() {
-            if self.in_string {
-                match byte {
-                    _ if self.escaped => self.escaped = false,
-                    b'\\' => self.escaped = true,
-                    b'"' => self.in_string = false,
-                    _ => {}
-                }
-                continue;
+/// JSON lines: split at byte 0x0A and nowhere else.
+struct Lines {
+    source: Source,
+    limits: Limits,
+    line: Vec<u8>,
+    position: u64,
+    /// The last line that was read whole.
+    whole: u64,
+    broken: Option<io::Error>,
+    ended: bool,
+}
+
+impl Lines {
+    fn next(&mut self) -> Option<Framed> {
+        while !self.ended {
+            self.line.clear();
+            self.line.shrink_to(KEPT_BYTES);
+            let max = self.limits.max_line_bytes;
+            let read = self.source.by_ref().take(max.saturating_add(1)).read_until(b'\n', &mut self.line);
+            self.position += 1;
+            if let Err(error) = read {
+                self.break_off(error);
+                let cut = !self.line.trim_ascii().is_empty();
+                return cut.then(|| cut_row(self.position, &self.line));
             }
-            match byte {
-                b'"' => self.in_string = true,
-                b'{' | b'[' => self.depth += 1,
-                b',' | b']' if self.depth == 0 => return Some(at),
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
+            if self.line.last() == Some(&b'\n') {
+                self.line.pop();
+            } else if self.line.len() as u64 > max {
+                return Some(self.overlong());
+            } else {
+                self.ended = true;
+            }
+            if self.line.last() == Some(&b'\r') {
+                self.line.pop();
+            }
+            self.whole = self.position;
+            if !self.line.trim_ascii().is_empty() {
+                let problem = check(&self.line).err();
+                return Some(Framed { position: self.position, bytes: Bytes::copy_from_slice(&self.line), problem });
             }
         }
         None
     }
-}
 
-/// Why these bytes are not a row, if they are none.
-fn problem(bytes: &[u8]) -> Option<Rejection> {
-    if let Some(at) = memchr::memchr(0, bytes) {
-        let zeros = bytes.iter().skip(at).take_while(|byte| **byte == 0).count();
-        return Some(Rejection::new(Reason::NulBlock, format!("{zeros} zero bytes from byte {at} on")));
-    }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => return Some(Rejection::new(Reason::InvalidUtf8, format!("at byte {}", error.valid_up_to()))),
-    };
-    if let Err(error) = serde_json::from_str::<&RawValue>(text) {
-        let hint = match text.trim() {
-            "{" | "[" => "; is the file pretty-printed? Each row must stand on one line",
-            text if text.ends_with(',') => "; a row ends with a comma",
-            _ => "",
+    /// Passes over the rest of a line that is too long, without holding it.
+    fn overlong(&mut self) -> Framed {
+        let mut length = self.line.len() as u64;
+        let exact = match skip_line(&mut self.source) {
+            Ok(skipped) => {
+                length += skipped;
+                self.whole = self.position;
+                true
+            }
+            Err(error) => {
+                self.break_off(error);
+                false
+            }
         };
-        return Some(Rejection::new(Reason::InvalidJson, format!("{error}{hint}")));
+        too_long(self.position, &self.line, length, exact, self.limits)
     }
-    if !text.trim_start().starts_with('{') {
-        return Some(Reason::NotAnObject.into());
+
+    fn break_off(&mut self, error: io::Error) {
+        self.broken = Some(error);
+        self.ended = true;
     }
-    let at = lone_surrogate(bytes)?;
-    Some(Rejection::new(Reason::LoneSurrogate, format!("at byte {at}")))
 }
 
-/// Where half of a surrogate pair stands among the escapes of a JSON text. A parser that keeps strings as they stand
-/// does not notice it.
-fn lone_surrogate(json: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(found) = json.get(from..).and_then(|rest| memchr::memchr(b'\\', rest)) {
-        let at = from + found;
-        from = match surrogate(json, at) {
-            None => at + 2,
-            Some(0xd800..=0xdbff) if matches!(surrogate(json, at + 6), Some(0xdc00..=0xdfff)) => at + 12,
-            Some(_) => return Some(at),
+/// Reads to the next line feed or the end; the number of bytes before it.
+fn skip_line(source: &mut Source) -> io::Result<u64> {
+    let mut length = 0;
+    loop {
+        let bytes = match source.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
         };
+        if bytes.is_empty() {
+            return Ok(length);
+        }
+        let found = bytes.iter().position(|&byte| byte == b'\n');
+        let count = found.unwrap_or(bytes.len());
+        length += count as u64;
+        source.consume(count + usize::from(found.is_some()));
+        if found.is_some() {
+            return Ok(length);
+        }
     }
-    None
 }
 
-/// The value of an escape `\uXXXX` at `at`, if it is half of a surrogate pair.
-fn surrogate(json: &[u8], at: usize) -> Option<u32> {
-    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    let value = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    (0xd800..=0xdfff).contains(&value).then_some(value)
+/// What is left of a row that the input breaks off in.
+fn cut_row(position: u64, bytes: &[u8]) -> Framed {
+    let problem = Rejection::new(Reason::CutInput, format!("{} bytes of the row were read", bytes.len()));
+    Framed { position, bytes: Bytes::copy_from_slice(bytes), problem: Some(problem) }
 }
 
-#[cfg(test)]
-#[path = "rows_tests.rs"]
-mod tests;
+/// What is left of a row longer than the limit: its beginning.
+fn too_long(position: u64, bytes: &[u8], length: u64, exact: bool, limits: Limits) -> Framed {
+    let least = if exact { "" } else { "at least " };
+    let detail = format!("{least}{length} bytes, and max_line_bytes is {}", limits.max_line_bytes);
+    let prefix = bytes.get(..PREFIX_BYTES).unwrap_or(bytes);
+    let problem = Some(Rejection::new(Reason::LineTooLong, detail));
+    Framed { position, bytes: Bytes::copy_from_slice(prefix), problem }
+}

@@ -53,12 +53,11 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The stage that held the others back: the one that all before it waited for to make room, and that itself
-    /// waited least. `None` if nothing waited long enough to say.
+    /// The stage that held the others back: the one that was at work the longest, neither waiting for input nor for
+    /// room. `None` if every stage waited most of the time.
     pub fn bottleneck(&self) -> Option<&str> {
-        let waited = |stage: &StageReport| stage.waited_for_input_s + stage.waited_for_room_s;
-        let least = self.stages.iter().min_by(|a, b| waited(a).total_cmp(&waited(b)))?;
-        (waited(least) < self.seconds / 2.0).then_some(least.name.as_str())
+        let busiest = self.stages.iter().max_by(|a, b| a.busy_s.total_cmp(&b.busy_s))?;
+        (busiest.busy_s > self.seconds / 2.0).then_some(busiest.name.as_str())
     }
 }
 
@@ -74,6 +73,8 @@ pub struct StageReport {
     pub out: u64,
     /// Records it set aside.
     pub aside: u64,
+    /// How long it was at work: it ran, and waited for neither, per worker.
+    pub busy_s: f64,
     /// How long it had nothing to take, per worker.
     pub waited_for_input_s: f64,
     /// How long it had nowhere to put what it had done, per worker.
@@ -86,7 +87,9 @@ impl StageReport {
     pub fn new(name: &str, account: &Account, workers: usize, last: bool) -> StageReport {
         let per_worker = |waited: Duration| waited.as_secs_f64() / workers.max(1) as f64;
         let out = if last { account.taken() - account.aside() } else { account.passed() + account.around() };
+        let waited = per_worker(account.waited_for_input() + account.waited_for_room());
         StageReport {
+            busy_s: (account.ran_for().as_secs_f64() - waited).max(0.0),
             name: name.to_owned(),
             taken: account.taken(),
             out,

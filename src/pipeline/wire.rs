@@ -7,7 +7,10 @@ use crate::{
     stage::{AsideWriter, Built, Ended, Judge, Parts, Stage, Workers},
 };
 use std::{collections::HashMap, sync::Arc};
-use tokio::task::{Id, JoinSet};
+use tokio::{
+    task::{Id, JoinSet},
+    time::Instant,
+};
 
 /// A chain that is ready to run.
 pub(super) struct Chain {
@@ -21,6 +24,7 @@ struct Link {
     stage: Box<dyn Stage>,
     inlet: Inlet,
     outlet: Outlet,
+    account: Arc<Account>,
 }
 
 /// The account of one stage, for whoever watches.
@@ -73,8 +77,8 @@ pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>)
             Built::Transform(transform) => Box::new(Workers::new(transform, workers)),
             Built::Stage(stage) => stage,
         };
-        watched.push(Watched { name: name.clone(), workers, account });
-        stages.push(Link { name, stage, inlet, outlet });
+        watched.push(Watched { name: name.clone(), workers, account: Arc::clone(&account) });
+        stages.push(Link { name, stage, inlet, outlet, account });
     }
     Ok((Chain { stages, rejected }, watched))
 }
@@ -85,8 +89,13 @@ impl Chain {
     pub(super) async fn run(self, aside: AsideWriter, on_failure: impl Fn()) -> Result<(), Error> {
         let mut tasks = JoinSet::new();
         let mut names: HashMap<Id, String> = HashMap::new();
-        for Link { name, stage, inlet, outlet } in self.stages {
-            let handle = tasks.spawn(stage.run(inlet, outlet));
+        for Link { name, stage, inlet, outlet, account } in self.stages {
+            let handle = tasks.spawn(async move {
+                let started = Instant::now();
+                let ended = stage.run(inlet, outlet).await;
+                account.ran(started.elapsed());
+                ended
+            });
             names.insert(handle.id(), name);
         }
         let rejected = self.rejected;

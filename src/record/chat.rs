@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// A conversation, in the shape the OpenAI chat API takes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub struct Message {
 }
 
 /// Who speaks, in the words of the OpenAI API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions that stand above the conversation.
@@ -41,6 +42,15 @@ pub enum Role {
     Assistant,
     /// A tool's result.
     Tool,
+}
+
+/// How a dataset writes its conversations: what was said about it, where it cannot be told from the row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Where rows have their conversation; found for each row by itself unless given.
+    pub shape: Option<Shape>,
+    /// What role words mean, besides the usual ones.
+    pub roles: BTreeMap<String, Role>,
 }
 
 /// Where a row has its conversation.

@@ -62,10 +62,11 @@ pub fn split(text: &str, inside: bool) -> Split {
     Split { thought, answer, unclosed: false }
 }
 
-/// Whether there is nothing to see in the text: white space, and characters without width.
+/// Whether there is nothing to see in the text: only white space, and characters that take no room (soft hyphen,
+/// zero-width space and joiners, direction marks, word joiner, byte order mark).
 pub fn is_blank(text: &str) -> bool {
-    text.chars()
-        .all(|letter| letter.is_whitespace() || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'))
+    let takes_no_room = |letter| matches!(letter, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+    text.chars().all(|letter: char| letter.is_whitespace() || takes_no_room(letter))
 }
 
 /// A marker of a thought that stands in the text outside of code, if there is one.

@@ -96,7 +96,7 @@ impl Filter {
 
     fn keeps(&self, record: &Record) -> Result<bool, Rejection> {
         match &self.keep {
-            Keep::EmptyResponse => Ok(shape::answer(&record.row, record.shape)?.is_needed()),
+            Keep::EmptyResponse => Ok(shape::answer(&record.row, &record.layout)?.is_needed()),
             Keep::Expression(environment, text) => {
                 let expression = environment.compile_expression(text).map_err(not_worked_out)?;
                 evaluate(&expression, record)
@@ -111,11 +111,11 @@ fn evaluate(expression: &Expression<'_, '_>, record: &Record) -> Result<bool, Re
     let mut names = row.as_object().cloned().unwrap_or_default();
     names.insert("row".to_owned(), row);
     // A row that holds no chat can still be filtered by its other fields.
-    if let Ok(answer) = shape::answer(&record.row, record.shape) {
+    if let Ok(answer) = shape::answer(&record.row, &record.layout) {
         names.insert(EMPTY_RESPONSE.to_owned(), answer.is_needed().into());
         names.insert("answer_chars".to_owned(), answer.chars().into());
     }
-    if let Ok(chars) = shape::prompt_chars(&record.row, record.shape) {
+    if let Ok(chars) = shape::prompt_chars(&record.row, &record.layout) {
         names.insert("prompt_chars".to_owned(), chars.into());
     }
     let value = expression.eval(Serde(&names)).map_err(not_worked_out)?;

@@ -7,7 +7,7 @@ use crate::{
     format::{Framed, Limits, Rows},
     journal::RunDir,
     progress::Progress,
-    record::{Door, End, Record, RecordId, Rejection, Shape},
+    record::{Door, End, Layout, Record, RecordId, Rejection, Role, Shape},
     setting::{Complaints, Size},
     stop::Stop,
     store::{InputFile, Place},
@@ -15,7 +15,7 @@ use crate::{
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 
 /// Reads rows: JSONL or a JSON array, plain or compressed (gzip, zstd), told by content and not by name.
@@ -31,6 +31,10 @@ pub struct Settings {
     /// for each row by itself unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
+    /// What role words mean besides the usual ones: `{ narrator = "system" }`. The usual ones are those of OpenAI,
+    /// ShareGPT and common chat exports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Role>,
     /// A longer line is set aside unread.
     #[serde(default = "max_line_bytes")]
     pub max_line_bytes: Size,
@@ -65,6 +69,7 @@ impl super::Settings for Settings {
 
     fn build(self, parts: &Parts) -> Result<Built, Error> {
         Ok(Built::Stage(Box::new(Read {
+            layout: Arc::new(Layout { shape: self.shape, roles: self.roles.clone() }),
             settings: self,
             door: parts.door.clone(),
             run: Arc::clone(&parts.run_dir),
@@ -79,6 +84,7 @@ impl super::Settings for Settings {
 
 struct Read {
     settings: Settings,
+    layout: Arc<Layout>,
     door: Door,
     run: Arc<RunDir>,
     stop: Stop,
@@ -178,8 +184,7 @@ impl Read {
             }
         }
         let ticket = self.door.enter(id.clone(), framed.bytes.len()).await;
-        let mut record = Record::new(id, framed.bytes, ticket);
-        record.shape = self.settings.shape;
+        let record = Record::new(id, framed.bytes, Arc::clone(&self.layout), ticket);
         let Some(problem) = framed.problem else { return Ok(outlet.pass(record).await) };
         self.bad += 1;
         let plainly_wrong = self.read <= FIRST && self.bad > FIRST / 2;

@@ -162,7 +162,7 @@ fn line(record: &Record) -> Result<Cow<'_, [u8]>, Rejection> {
     let Some(completion) = &attempt.completion else { return Ok(shape::one_line(&record.row)) };
     let answered = shape::with_answer(
         &record.row,
-        record.shape,
+        &record.layout,
         &completion.content,
         completion.reasoning.as_deref(),
         completion.tool_calls.as_ref(),

@@ -2,7 +2,7 @@
 
 use forebay::{
     Error, ErrorKind,
-    config::{Complaints, human},
+    setting::{self, Complaints},
     stage::{Built, Kinds, Knowledge, Parts, Settings},
 };
 use schemars::JsonSchema;
@@ -113,7 +113,7 @@ impl Settings for Template {
 pub struct Dispatch {
     /// How long to wait.
     #[serde(default)]
-    grace: Option<human::Duration>,
+    grace: Option<setting::Duration>,
 }
 
 impl Settings for Dispatch {

@@ -51,11 +51,13 @@ fn a_loop_that_comes_to_an_end_is_still_found() {
 }
 
 #[test]
-fn a_loop_with_a_counter_or_a_paragraph_is_found() {
+fn a_looping_paragraph_and_a_loop_without_spaces_are_found() {
     let paragraph = prose(120);
     assert!(degenerate(&paragraph.repeat(12)).is_some());
     let chinese = "让我再检查一遍这个答案是否正确。".repeat(60);
     assert!(degenerate(&chinese).is_some());
+    let ended = format!("{}所以答案是四。", "让我再检查一遍这个答案是否正确，".repeat(100));
+    assert!(degenerate(&ended).expect("a loop").contains("compresses"));
 }
 
 #[test]
@@ -95,6 +97,8 @@ fn lists_of_numbers_pass() {
     let plain: Vec<String> = (1..=200).map(|i| i.to_string()).collect();
     assert_eq!(degenerate(&plain.join(", ")), None);
     assert_eq!(degenerate(&plain.join("\n")), None);
+    let bytes = lines(60, |_| "    0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0x00, 0x00,".to_owned());
+    assert_eq!(degenerate(&format!("const TABLE: [u8; 480] = [\n{bytes}];\n")), None);
     assert_eq!(degenerate(&lines(200, |i| format!("{i}. Item number {i}"))), None);
     assert_eq!(degenerate(&lines(100, |i| format!("7 times {i} is {}", 7 * i))), None);
 }
