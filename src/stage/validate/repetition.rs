@@ -1,8 +1,8 @@
 //! Texts that repeat themselves without end: what broken kernels, bad quantisation and lost models produce.
 //!
 //! Four looks, each linear in the length of the text, each with room for what is repeated on purpose: tables of
-//! zeros, refrains, long lists, code. Where a text has no letters the limits are far wider, for that is how tables
-//! and matrices look. A prompt that asks for one sentence a hundred times cannot be told from a loop; such rows
+//! zeros, refrains, long lists, code. Where a text has no letters, or only those of hexadecimal numbers, the
+//! limits are far wider, for that is how tables and matrices look. A prompt that asks for one sentence a hundred times cannot be told from a loop; such rows
 //! need a `validate` without `not_degenerate`.
 
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,7 @@ const GRAM: usize = 10;
 /// Shorter texts are not judged by their n-grams.
 const GRAM_WORDS: usize = 300;
 /// The share of words that stand in an n-gram said before.
-const GRAM_SHARE: f64 = 0.85;
+const GRAM_SHARE: f64 = 0.92;
 /// Shorter texts are not judged by how well they compress, in bytes.
 const PACK_BYTES: usize = 4_000;
 /// Prose packs 2 to 4 times, code and tables 4 to 15 times.
@@ -48,6 +48,11 @@ pub fn degenerate(text: &str) -> Option<String> {
         .or_else(|| one_sentence(text, chars.len()))
         .or_else(|| said_before(text))
         .or_else(|| packs_too_well(text))
+}
+
+/// Whether `c` is a letter that hexadecimal numbers do not have: tables of `0x00` are tables of zeros too.
+fn is_wordy(c: char) -> bool {
+    c.is_alphabetic() && !c.is_ascii_hexdigit() && !matches!(c, 'x' | 'X')
 }
 
 /// A run of one character or one short unit, anywhere.
@@ -72,7 +77,7 @@ fn limit(unit: &[char]) -> usize {
             RULE_RUN
         }
         [_] => RUN,
-        _ if unit.iter().any(|c| c.is_alphabetic()) => UNIT_RUN,
+        _ if unit.iter().any(|&c| is_wordy(c)) => UNIT_RUN,
         _ => LETTERLESS_UNIT,
     }
 }
@@ -101,7 +106,7 @@ fn loop_at_end(chars: &[char]) -> Option<String> {
     let (covered, period) = found?;
     let start = chars.len() - covered;
     let unit = chars.get(start..start + period)?;
-    let enough = if unit.iter().any(|c| c.is_alphabetic()) { LOOP_CHARS } else { LETTERLESS_LOOP };
+    let enough = if unit.iter().any(|&c| is_wordy(c)) { LOOP_CHARS } else { LETTERLESS_LOOP };
     (covered >= enough).then(|| format!("{} said {} times in a row up to the end", quoted(unit), covered / period))
 }
 
@@ -109,7 +114,7 @@ fn loop_at_end(chars: &[char]) -> Option<String> {
 fn one_sentence(text: &str, chars: usize) -> Option<String> {
     let mut said: HashMap<&str, usize> = HashMap::new();
     for sentence in text.split(['.', '!', '?', '\n', '。', '！', '？']).map(str::trim) {
-        if sentence.chars().filter(|c| c.is_alphabetic()).nth(SENTENCE_LETTERS - 1).is_some() {
+        if sentence.chars().filter(|&c| is_wordy(c)).nth(SENTENCE_LETTERS - 1).is_some() {
             *said.entry(sentence).or_default() += 1;
         }
     }
@@ -125,11 +130,9 @@ fn one_sentence(text: &str, chars: usize) -> Option<String> {
 
 /// Nearly every ten words have been said before.
 fn said_before(text: &str) -> Option<String> {
-    let words: Vec<&str> = text
-        .split(|c: char| !c.is_alphanumeric() && c != '\'')
-        .filter(|word| word.chars().any(char::is_alphabetic) || word.chars().any(|c| c.is_ascii_digit()))
-        .collect();
-    let lettered = words.iter().filter(|word| word.chars().any(char::is_alphabetic)).count();
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty()).collect();
+    let lettered = words.iter().filter(|word| word.chars().any(is_wordy)).count();
     if words.len() < GRAM_WORDS || lettered * 2 < words.len() {
         return None;
     }
@@ -148,7 +151,7 @@ fn said_before(text: &str) -> Option<String> {
 
 /// The text packs as no writing does.
 fn packs_too_well(text: &str) -> Option<String> {
-    let letters = text.chars().filter(|c| c.is_alphabetic()).count();
+    let letters = text.chars().filter(|&c| is_wordy(c)).count();
     let visible = text.chars().filter(|c| !c.is_whitespace()).count();
     if text.len() < PACK_BYTES || letters * 3 < visible {
         return None;
