@@ -28,8 +28,7 @@ use tokio::{
 ///
 /// A server takes the next record when it has a free slot, so a slow server slows only itself. Trouble of a server
 /// (refused, 5xx, overloaded, silent) costs the server a rest and sends its records to others; a reply that is broken
-/// costs the record a try; an answer that `validate` would send back (`on_reject = { retry = n }`) is asked again
-/// with a new seed, by any server.
+/// costs the record a try; an answer that `validate` sends back is asked again with a new seed, by any server.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
