@@ -118,7 +118,8 @@ fn error_reason(code: u16, error: &ErrorBody) -> Reason {
         // SGLang says 503 for a full queue, vLLM for a busy engine.
         503 => Reason::Overloaded,
         _ if overflows => Reason::ContextOverflow,
-        400..500 => Reason::BadRequest,
+        400 | 406 | 411..=417 | 422 | 431 | 451 => Reason::BadRequest,
+        // The rest (409, 424, nginx's 499, …) speaks of the moment, not of the request.
         500.. => Reason::ServerError,
         _ => Reason::BadReply,
     }
@@ -139,8 +140,14 @@ const CONTEXT_WORDS: &[&str] = &[
     "context window",
     "maximum context",
     "longer than the model",
+    "context limit",
     "max_model_len",
+    "max_seq_len",
+    "max_total_tokens",
+    "sequence length",
     "supports at most",
+    "too long",
+    "too many tokens",
 ];
 
 /// The answer in canonical form, with the flaw it has in itself.

@@ -51,6 +51,45 @@ fn a_full_context_is_the_same_outcome_again_whatever_its_status() {
 }
 
 #[test]
+fn a_request_that_does_not_fit_is_known_by_every_servers_words() {
+    for message in [
+        "This model's maximum context length is 512 tokens. However, your prompt contains at least 513 input tokens",
+        "max_tokens=100000 cannot be greater than max_model_len=512",
+        "The input (610 tokens) is longer than the model's context length (512 tokens).",
+        "max_completion_tokens is too large: 100000.This model supports at most 512 completion tokens.",
+        "request (9031 tokens) exceeds the available context size (1024 tokens), try increasing it",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "the sum exceeds the maximum sequence length of 4096",
+    ] {
+        let fault = fault(400, &json!({ "error": { "message": message, "code": 400 } }).to_string());
+        assert_eq!(fault.reason, Reason::ContextOverflow, "{message}");
+        assert!(fault.detail.contains(message), "the numbers are kept: {}", fault.detail);
+    }
+    for message in ["max_tokens must be at least 1, got 0", "Conversation roles must alternate"] {
+        let body = json!({ "error": { "message": message, "code": 400 } }).to_string();
+        assert_eq!(fault(400, &body).reason, Reason::BadRequest, "{message}");
+    }
+}
+
+#[test]
+fn a_refusal_of_the_moment_costs_an_attempt_and_not_the_row() {
+    for status in [409, 424, 499] {
+        assert_eq!(policy(fault(status, "").reason), Policy::RetryRecord, "{status}");
+    }
+    for status in [400, 413, 422] {
+        assert_eq!(policy(fault(status, "").reason), Policy::Reject, "{status}");
+    }
+}
+
+#[test]
+fn an_abort_is_known_in_every_form() {
+    for finish in [json!("abort"), json!("cancelled"), json!("error"), json!({ "type": "abort", "message": "m" })] {
+        let choice = json!({ "message": { "content": "The su" }, "finish_reason": finish });
+        assert_eq!(fault(200, &json!({ "choices": [choice] }).to_string()).reason, Reason::Aborted, "{finish}");
+    }
+}
+
+#[test]
 fn a_detail_is_one_bounded_line_without_the_key() {
     let long = json!({ "object": "error", "message": "a\n  File \"b.py\" ".repeat(10_000), "code": 400 }).to_string();
     for status in [200, 400] {

@@ -134,6 +134,10 @@ impl Choice {
             Some(Value::String(word)) if word.trim().is_empty() => {}
             Some(Value::String(word)) => into.finish_reason = Some(word),
             Some(Value::Null) | None => {}
+            // SGLang's own form: `{"type": "abort", "message": …}`.
+            Some(Value::Object(fields)) if fields.get("type").is_some_and(Value::is_string) => {
+                into.finish_reason = fields.get("type").and_then(Value::as_str).map(str::to_owned);
+            }
             Some(other) => into.finish_reason = Some(other.to_string()),
         }
     }

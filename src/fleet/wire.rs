@@ -204,9 +204,9 @@ impl Collector {
         if data.trim_ascii() == b"[DONE]" || self.error.is_some() {
             return;
         }
-        let body = match parse(data) {
+        let body: Body = match serde_json::from_slice(data) {
             Ok(body) => body,
-            Err(form) => return self.error = Some(form),
+            Err(error) => return self.error = Some(unreadable(data, &error)),
         };
         if let Some(error) = body.error() {
             return self.error = Some(Form::Error(error));
@@ -229,9 +229,9 @@ impl Collector {
 }
 
 fn document(bytes: &[u8]) -> Form {
-    let body = match parse(bytes) {
+    let body: Body = match serde_json::from_slice(bytes) {
         Ok(body) => body,
-        Err(form) => return form,
+        Err(error) => return unreadable(bytes, &error),
     };
     if let Some(error) = body.error() {
         return Form::Error(error);
@@ -244,15 +244,14 @@ fn document(bytes: &[u8]) -> Form {
     Form::Message(message)
 }
 
-fn parse(bytes: &[u8]) -> Result<Body, Form> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        // serde_json has no kind for this error, only these two texts.
-        let text = error.to_string();
-        if text.contains("surrogate") || text.contains("end of hex escape") {
-            return Form::LoneSurrogate;
-        }
-        if bytes.first() == Some(&b'<') { Form::Unreadable("it is HTML".to_owned()) } else { Form::Unreadable(text) }
-    })
+/// What bytes are that are not the JSON of a reply.
+fn unreadable(bytes: &[u8], error: &serde_json::Error) -> Form {
+    // serde_json has no kind for this error, only these two texts.
+    let text = error.to_string();
+    if text.contains("surrogate") || text.contains("end of hex escape") {
+        return Form::LoneSurrogate;
+    }
+    if bytes.first() == Some(&b'<') { Form::Unreadable("it is HTML".to_owned()) } else { Form::Unreadable(text) }
 }
 
 /// The first and the last bytes of a body.
