@@ -47,11 +47,9 @@ pub fn classify(
             _ => ErrorBody::default(),
         };
         // The status is looked at before the body: a gateway's page is no JSON, and that is not what is wrong with it.
-        let text = if error.message.is_empty() { excerpt(&collected.raw) } else { error.message.clone() };
-        return fault(
-            error_reason(status, &error),
-            format!("HTTP {status}: {text}").trim_end_matches([':', ' ']).to_owned(),
-        );
+        let reason = error_reason(status, &error);
+        let text = said(reason, &error).unwrap_or_else(|| excerpt(&collected.raw));
+        return fault(reason, format!("HTTP {status}: {text}").trim_end_matches([':', ' ']).to_owned());
     }
     let message = match &collected.form {
         Form::Message(message) => message,
@@ -62,7 +60,8 @@ pub fn classify(
                 Reason::ServerError => Reason::ErrorInReply,
                 reason => reason,
             });
-            return fault(reason, format!("HTTP {status} with an error inside: {}", error.message));
+            let text = said(reason, error).unwrap_or_else(|| "it says nothing".to_owned());
+            return fault(reason, format!("HTTP {status} with an error inside: {text}"));
         }
         Form::NoChoices => return fault(Reason::BadReply, "the reply holds no choice".to_owned()),
         Form::LoneSurrogate => return fault(Reason::GarbledReply, "the reply holds half a surrogate pair".to_owned()),
@@ -107,18 +106,31 @@ pub fn classify_transport(error: &TransportError) -> Fault {
 fn error_reason(code: u16, error: &ErrorBody) -> Reason {
     let message = error.message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    // llama.cpp says 500 when the context is used up on the way; the same request would use it up again.
+    let overflows = (400..=500).contains(&code) && (error.kind == "exceed_context_size_error" || says(CONTEXT_WORDS));
     match code {
-        401 | 403 => Reason::Unauthorized,
-        404 | 405 => Reason::UnknownModel,
+        // 402: the account has no credit left; 407: a proxy wants a key of its own.
+        401 | 402 | 403 | 407 => Reason::Unauthorized,
+        // A redirect is not followed, and says as a missing route does that nobody here answers this model.
+        300..400 | 404 | 405 | 410 => Reason::UnknownModel,
         408 | 425 | 429 => Reason::Overloaded,
         503 if says(&["loading"]) => Reason::Loading,
         // SGLang says 503 for a full queue, vLLM for a busy engine.
         503 => Reason::Overloaded,
+        _ if overflows => Reason::ContextOverflow,
+        400 | 406 | 411..=417 | 422 | 431 | 451 => Reason::BadRequest,
+        // The rest (409, 424, nginx's 499, …) speaks of the moment, not of the request.
         500.. => Reason::ServerError,
-        _ if error.kind == "exceed_context_size_error" || says(CONTEXT_WORDS) => Reason::ContextOverflow,
-        400..500 => Reason::BadRequest,
         _ => Reason::BadReply,
     }
+}
+
+/// What an error says, for people; `None` where it says nothing. Who refuses a key may quote it: that is not repeated.
+fn said(reason: Reason, error: &ErrorBody) -> Option<String> {
+    if reason == Reason::Unauthorized {
+        return Some("the server does not accept the key".to_owned());
+    }
+    (!error.message.trim().is_empty()).then(|| excerpt(error.message.as_bytes()))
 }
 
 /// How servers say that prompt and answer do not fit: llama.cpp, vLLM, SGLang and gateways before them.
@@ -128,8 +140,14 @@ const CONTEXT_WORDS: &[&str] = &[
     "context window",
     "maximum context",
     "longer than the model",
+    "context limit",
     "max_model_len",
+    "max_seq_len",
+    "max_total_tokens",
+    "sequence length",
     "supports at most",
+    "too long",
+    "too many tokens",
 ];
 
 /// The answer in canonical form, with the flaw it has in itself.
@@ -141,10 +159,11 @@ fn completion(message: &Message, word: &str, request: &Request) -> Completion {
         other => Finish::Other(other.to_owned()),
     };
     let given = |text: &Option<String>| {
-        text.as_deref().filter(|text| !thought::is_blank(text)).map(str::trim).map(str::to_owned)
+        text.as_deref().map(thought::bare).filter(|text| !thought::is_blank(text)).map(str::to_owned)
     };
     let (first, second) = (given(&message.reasoning_content), given(&message.reasoning));
-    let ambiguous = matches!((&first, &second), (Some(first), Some(second)) if first != second);
+    let differ = |one: &Option<String>, two: &Option<String>| one.is_some() && two.is_some() && one != two;
+    let ambiguous = differ(&first, &second);
     let field = first.or(second);
     let split = thought::split(
         message.content.as_deref().unwrap_or_default(),
@@ -153,6 +172,7 @@ fn completion(message: &Message, word: &str, request: &Request) -> Completion {
     let inline = split.thought.filter(|thought| !thought::is_blank(thought));
     let had_inline = inline.is_some();
     let had_field = field.is_some();
+    let ambiguous = ambiguous || differ(&field, &inline);
     let mut content = split.answer;
     if had_field {
         // vLLM and SGLang leave the newlines after the thought in front of the answer.
@@ -169,7 +189,7 @@ fn completion(message: &Message, word: &str, request: &Request) -> Completion {
         flaw: None,
         detail: String::new(),
     };
-    let seen = Seen { ambiguous: ambiguous || (had_field && had_inline), had_inline, unclosed: split.unclosed };
+    let seen = Seen { ambiguous, had_inline, unclosed: split.unclosed };
     if let Some((reason, detail)) = flaw(&completion, &seen, request) {
         completion.flaw = Some(reason);
         completion.detail = detail;
@@ -227,10 +247,17 @@ fn flaw(completion: &Completion, seen: &Seen, request: &Request) -> Option<(Reas
         return Some((reason, format!("`{call}` stands in the answer")));
     }
     if let Some(marker) = thought::stray_marker(&completion.content) {
-        return Some((Reason::StrayMarkers, format!("`{marker}` stands in the answer")));
+        let off = request.thinking == Thinking::Off;
+        let reason = if off { Reason::ThinkingMismatch } else { Reason::StrayMarkers };
+        return Some((reason, format!("`{marker}` stands in the answer")));
     }
     match &completion.finish {
         Finish::Length => flaw(Reason::Truncated, "max_tokens or the context was used up"),
+        // vLLM's word for an answer that it stopped because it repeated itself.
+        Finish::Other(word) if word == "repetition" => flaw(Reason::Degenerate, "the server stopped it for repetition"),
+        Finish::ToolCalls if completion.tool_calls.is_none() => {
+            flaw(Reason::UnwantedToolCall, "the finish reason speaks of a tool call, and there is none")
+        }
         Finish::Other(word) => Some((Reason::UnknownFinish, format!("the finish reason is `{word}`"))),
         Finish::Stop | Finish::ToolCalls => None,
     }
@@ -242,3 +269,7 @@ fn excerpt(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw.get(..4 * CHARACTERS).unwrap_or(raw));
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(CHARACTERS).collect()
 }
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

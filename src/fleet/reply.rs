@@ -53,9 +53,9 @@ struct Part {
 impl Body {
     /// The error the body holds, if it does.
     pub(super) fn error(&self) -> Option<ErrorBody> {
-        let fields = match &self.error {
+        let fields = match self.error.as_ref().filter(|error| !says_nothing(error)) {
             Some(Value::Object(fields)) => fields.clone(),
-            Some(Value::Null) | None => {
+            None => {
                 let flat = self.object.as_deref() == Some("error");
                 let bare = self.choices.is_none() && (self.detail.is_some() || self.message.is_some());
                 if !flat && !bare {
@@ -104,22 +104,52 @@ impl Body {
 }
 
 impl Choice {
+    /// How much of an event of `size` bytes is kept when this is folded, at most.
+    pub(super) fn kept(&self, size: usize) -> usize {
+        let parts = [&self.message, &self.delta];
+        let mut texts = vec![&self.text];
+        for part in parts.into_iter().flatten() {
+            if part.tool_calls.is_some() {
+                return size;
+            }
+            texts.extend([&part.content, &part.reasoning, &part.reasoning_content]);
+        }
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+
     /// Adds what it holds to the end of what came before.
     pub(super) fn fold_into(self, into: &mut Message) {
         append(&mut into.content, self.text);
-        for part in [self.message, self.delta].into_iter().flatten() {
-            append(&mut into.content, part.content);
-            append(&mut into.reasoning, part.reasoning);
-            append(&mut into.reasoning_content, part.reasoning_content);
-            for call in part.tool_calls.into_iter().flatten() {
-                fold_call(&mut into.tool_calls, call);
+        if let Some(part) = self.message {
+            let calls = part.fold_texts(into);
+            into.tool_calls.extend(calls);
+        }
+        if let Some(part) = self.delta {
+            for piece in part.fold_texts(into) {
+                fold_call(&mut into.tool_calls, piece);
             }
         }
         match self.finish_reason {
+            // Some servers say "" where others say null: not yet.
+            Some(Value::String(word)) if word.trim().is_empty() => {}
             Some(Value::String(word)) => into.finish_reason = Some(word),
             Some(Value::Null) | None => {}
+            // SGLang's own form: `{"type": "abort", "message": …}`.
+            Some(Value::Object(fields)) if fields.get("type").is_some_and(Value::is_string) => {
+                into.finish_reason = fields.get("type").and_then(Value::as_str).map(str::to_owned);
+            }
             Some(other) => into.finish_reason = Some(other.to_string()),
         }
+    }
+}
+
+impl Part {
+    /// Adds its texts to the end of what came before, and gives its calls.
+    fn fold_texts(self, into: &mut Message) -> Vec<Value> {
+        append(&mut into.content, self.content);
+        append(&mut into.reasoning, self.reasoning);
+        append(&mut into.reasoning_content, self.reasoning_content);
+        self.tool_calls.unwrap_or_default()
     }
 }
 
@@ -134,25 +164,58 @@ fn append(text: &mut Option<String>, more: Option<String>) {
 /// More tool calls than this in one answer are garbage.
 const MOST_CALLS: usize = 1024;
 
-/// Puts a call, or a piece of one, where its index says. Argument texts are joined as they are, never parsed.
-fn fold_call(calls: &mut Vec<Value>, mut call: Value) {
-    let index = call.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
-    let known = index.and_then(|index| calls.get_mut(index));
-    let Some(known) = known else {
-        if let Some(fields) = call.as_object_mut() {
-            // The index belongs to the stream, not to the call.
-            fields.shift_remove("index");
-        }
-        if calls.len() < MOST_CALLS {
-            calls.push(call);
-        }
-        return;
+/// Joins a piece of a call of a stream to the call it belongs to: the one with its index, or its id; one that has
+/// neither belongs to the call before it. Argument texts are joined as they are, never parsed.
+fn fold_call(calls: &mut Vec<Value>, piece: Value) {
+    let index = number_of(&piece);
+    let id = piece.get("id").filter(|id| !says_nothing(id));
+    let at = match (index, id) {
+        (Some(_), _) => calls.iter().position(|call| number_of(call) == index),
+        (None, Some(id)) => calls.iter().position(|call| call.get("id") == Some(id)),
+        (None, None) => calls.len().checked_sub(1),
     };
-    let more = call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if let Some(Value::String(arguments)) = known.pointer_mut("/function/arguments") {
-        arguments.push_str(&more);
-    } else if let (false, Some(Value::Object(function))) = (more.is_empty(), known.get_mut("function")) {
-        function.insert("arguments".to_owned(), more.into());
+    if let Some(known) = at.and_then(|at| calls.get_mut(at)) {
+        join(known, piece);
+    } else if calls.len() < MOST_CALLS {
+        calls.push(piece);
+    }
+}
+
+/// Puts the calls of a stream in the order of their indices, which belong to the stream and not to the calls.
+pub(super) fn order_calls(calls: &mut [Value]) {
+    calls.sort_by_key(|call| number_of(call).unwrap_or(u64::MAX));
+    for fields in calls.iter_mut().filter_map(Value::as_object_mut) {
+        fields.shift_remove("index");
+    }
+}
+
+fn number_of(call: &Value) -> Option<u64> {
+    call.get("index").and_then(Value::as_u64)
+}
+
+/// Adds to `known` what `piece` says and `known` does not; its `arguments` are continued.
+fn join(known: &mut Value, piece: Value) {
+    let (Value::Object(known), Value::Object(piece)) = (known, piece) else { return };
+    for (key, value) in piece {
+        match known.get_mut(&key) {
+            None => {
+                known.insert(key, value);
+            }
+            Some(old) if says_nothing(old) => *old = value,
+            Some(Value::String(old)) if key == "arguments" => old.push_str(value.as_str().unwrap_or_default()),
+            Some(function) if key == "function" => join(function, value),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Whether a field is as good as not there.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
     }
 }
 

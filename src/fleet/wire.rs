@@ -3,7 +3,10 @@
 //! Formats: the OpenAI API reference (chat completions, completions), and what SGLang, vLLM and llama.cpp really send.
 //! What a reply means is not said here but in [`classify`](super::classify).
 
-use super::{reply::Body, sse::Events};
+use super::{
+    reply::{Body, order_calls},
+    sse::Events,
+};
 use crate::record::{Request, Usage};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -97,7 +100,8 @@ pub struct Collector {
     folded: Message,
     saw_choice: bool,
     error: Option<Form>,
-    received: usize,
+    /// Bytes of a document received, or of a stream's answer kept.
+    size: usize,
 }
 
 #[derive(Debug)]
@@ -110,8 +114,10 @@ enum Mode {
     Stream(Events),
 }
 
-/// A larger body is not an answer.
+/// A document larger than this, or a stream with a larger answer, is none.
 const LARGEST_BODY: usize = 64 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl Collector {
     /// A body of this content type. Whether it is a stream is told by the body itself: some servers answer a streamed
@@ -125,16 +131,19 @@ impl Collector {
             folded: Message::default(),
             saw_choice: false,
             error: None,
-            received: 0,
+            size: 0,
         }
     }
 
     /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8]) {
-        self.received = self.received.saturating_add(piece.len());
         self.raw.push(piece);
+        let mut piece = piece;
         if matches!(self.mode, Mode::Undecided) {
-            let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
+            // White space and a byte order mark before the body are not part of it.
+            let begin = piece.iter().position(|byte| !byte.is_ascii_whitespace() && !BYTE_ORDER_MARK.contains(byte));
+            piece = piece.get(begin.unwrap_or(piece.len())..).unwrap_or_default();
+            let Some(first) = piece.first() else { return };
             let document = matches!(first, b'{' | b'[' | b'<' | b'"');
             let stream = !document && (self.event_stream || matches!(first, b'd' | b':' | b'e' | b'i' | b'r'));
             self.mode = if stream { Mode::Stream(Events::default()) } else { Mode::Document(Vec::new()) };
@@ -142,6 +151,7 @@ impl Collector {
         match &mut self.mode {
             Mode::Undecided => {}
             Mode::Document(bytes) => {
+                self.size = self.size.saturating_add(piece.len());
                 if bytes.len() + piece.len() <= LARGEST_BODY {
                     bytes.extend_from_slice(piece);
                 }
@@ -169,7 +179,7 @@ impl Collector {
     pub fn finish(mut self, ending: Ending) -> Collected {
         let form = match std::mem::replace(&mut self.mode, Mode::Undecided) {
             Mode::Undecided => Form::Unreadable("the body is empty".to_owned()),
-            Mode::Document(_) if self.received > LARGEST_BODY => {
+            Mode::Document(_) if self.size > LARGEST_BODY => {
                 Form::Unreadable(format!("the body is larger than {} MiB", LARGEST_BODY >> 20))
             }
             Mode::Document(bytes) => document(&bytes),
@@ -178,6 +188,7 @@ impl Collector {
                 if events.too_long() {
                     self.error.get_or_insert(Form::Unreadable("an event of the stream is too large".to_owned()));
                 }
+                order_calls(&mut self.folded.tool_calls);
                 match self.error.take() {
                     Some(error) => error,
                     None if self.saw_choice => Form::Message(std::mem::take(&mut self.folded)),
@@ -193,9 +204,9 @@ impl Collector {
         if data.trim_ascii() == b"[DONE]" || self.error.is_some() {
             return;
         }
-        let body = match parse(data) {
+        let body: Body = match serde_json::from_slice(data) {
             Ok(body) => body,
-            Err(form) => return self.error = Some(form),
+            Err(error) => return self.error = Some(unreadable(data, &error)),
         };
         if let Some(error) = body.error() {
             return self.error = Some(Form::Error(error));
@@ -204,21 +215,23 @@ impl Collector {
         if self.folded.model.is_none() {
             self.folded.model.clone_from(&body.model);
         }
-        if self.received > LARGEST_BODY {
-            return self.error =
-                Some(Form::Unreadable(format!("the stream is larger than {} MiB", LARGEST_BODY >> 20)));
-        }
         if let Some(choice) = body.first_choice() {
             self.saw_choice = true;
+            // What is kept counts, not what was sent: a token of a long thought comes in hundreds of bytes.
+            self.size = self.size.saturating_add(choice.kept(data.len()));
+            if self.size > LARGEST_BODY {
+                return self.error =
+                    Some(Form::Unreadable(format!("the answer is larger than {} MiB", LARGEST_BODY >> 20)));
+            }
             choice.fold_into(&mut self.folded);
         }
     }
 }
 
 fn document(bytes: &[u8]) -> Form {
-    let body = match parse(bytes) {
+    let body: Body = match serde_json::from_slice(bytes) {
         Ok(body) => body,
-        Err(form) => return form,
+        Err(error) => return unreadable(bytes, &error),
     };
     if let Some(error) = body.error() {
         return Form::Error(error);
@@ -231,15 +244,14 @@ fn document(bytes: &[u8]) -> Form {
     Form::Message(message)
 }
 
-fn parse(bytes: &[u8]) -> Result<Body, Form> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        // serde_json has no kind for this error, only these two texts.
-        let text = error.to_string();
-        if text.contains("surrogate") || text.contains("end of hex escape") {
-            return Form::LoneSurrogate;
-        }
-        if bytes.first() == Some(&b'<') { Form::Unreadable("it is HTML".to_owned()) } else { Form::Unreadable(text) }
-    })
+/// What bytes are that are not the JSON of a reply.
+fn unreadable(bytes: &[u8], error: &serde_json::Error) -> Form {
+    // serde_json has no kind for this error, only these two texts.
+    let text = error.to_string();
+    if text.contains("surrogate") || text.contains("end of hex escape") {
+        return Form::LoneSurrogate;
+    }
+    if bytes.first() == Some(&b'<') { Form::Unreadable("it is HTML".to_owned()) } else { Form::Unreadable(text) }
 }
 
 /// The first and the last bytes of a body.

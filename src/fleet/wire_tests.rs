@@ -78,6 +78,81 @@ fn pieces_of_a_tool_call_are_joined_and_never_parsed() {
     assert_eq!(calls[1]["id"], "c2");
 }
 
+/// A stream of these deltas of tool calls.
+fn calls(deltas: &[Value]) -> Vec<Value> {
+    let event = |delta: &Value| format!("data: {}\n\n", json!({ "choices": [{ "delta": { "tool_calls": [delta] } }] }));
+    message(fold(true, "text/event-stream", &[deltas.iter().map(event).collect::<String>().as_bytes()])).tool_calls
+}
+
+#[test]
+fn pieces_of_tool_calls_find_each_other_however_they_are_numbered() {
+    let begun = |index: Value, id: &str| json!({ "index": index, "id": id, "type": "function", "function": { "name": "add", "arguments": "" } });
+    let more = |index: Value, text: &str| json!({ "index": index, "function": { "arguments": text } });
+    let call = |id: &str, text: &str| json!({ "id": id, "type": "function", "function": { "name": "add", "arguments": text } });
+    // Counted from 1, and out of order.
+    let (one, two) = (json!(1), json!(2));
+    let pieces = [
+        begun(two.clone(), "b"),
+        begun(one.clone(), "a"),
+        more(one.clone(), "{\"a\""),
+        more(two, "{}"),
+        more(one, ": 5}"),
+    ];
+    assert_eq!(calls(&pieces), [call("a", "{\"a\": 5}"), call("b", "{}")]);
+    // Not numbered at all: a piece without an id belongs to the call before it.
+    let none = Value::Null;
+    let pieces = [begun(none.clone(), "a"), more(none.clone(), "{"), more(none.clone(), "}"), begun(none, "b")];
+    assert_eq!(calls(&pieces), [call("a", "{}"), call("b", "")]);
+    // Id, type and name in pieces of their own, and said again and again.
+    let pieces = [
+        json!({ "index": 0, "id": "a", "type": "function" }),
+        json!({ "index": 0, "id": "a", "type": "function", "function": { "name": "add", "arguments": null } }),
+        json!({ "index": 0, "id": null, "function": { "name": "add", "arguments": "{}" } }),
+    ];
+    assert_eq!(calls(&pieces), [call("a", "{}")]);
+}
+
+#[test]
+fn what_stands_before_a_body_does_not_hide_it_however_it_is_cut() {
+    for before in ["\u{feff}", " ", "\r\n", "\u{feff}\n"] {
+        for text in [r#"{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}"#, STREAM] {
+            let bytes = [before.as_bytes(), text.as_bytes()].concat();
+            let wanted = fold(true, "text/event-stream", &[text.as_bytes()]).form;
+            assert!(matches!(wanted, Form::Message(_)), "{wanted:?}");
+            for at in 0..=before.len() + 1 {
+                let (one, two) = bytes.split_at(at);
+                assert_eq!(fold(true, "text/event-stream", &[one, two]).form, wanted, "{before:?} {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_error_is_none() {
+    for error in ["null", "\"\"", "{}", "false"] {
+        let text = format!(r#"{{"error":{error},"choices":[{{"message":{{"content":"x"}},"finish_reason":"stop"}}]}}"#);
+        assert_eq!(message(fold(false, "", &[text.as_bytes()])).content.as_deref(), Some("x"), "{error}");
+    }
+}
+
+#[test]
+fn a_long_answer_in_many_small_events_is_whole() {
+    let event =
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"ab\"}}}}],\"x\":\"{}\"}}\n\n", "x".repeat(4_000));
+    let mut collector = Collector::new(true, "text/event-stream");
+    let count = LARGEST_BODY / event.len() + 2;
+    (0..count).for_each(|_| collector.push(event.as_bytes()));
+    assert_eq!(message(collector.finish(Ending::Whole)).content.map(|text| text.len()), Some(2 * count));
+}
+
+#[test]
+fn an_answer_without_end_is_not_kept_without_end() {
+    let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "x".repeat(1 << 20));
+    let mut collector = Collector::new(true, "text/event-stream");
+    (0..80).for_each(|_| collector.push(event.as_bytes()));
+    assert!(matches!(collector.finish(Ending::Whole).form, Form::Unreadable(_)));
+}
+
 #[test]
 fn content_may_be_a_list_of_parts() {
     let document = br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":"stop"}]}"#;

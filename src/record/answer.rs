@@ -83,14 +83,14 @@ pub struct Completion {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was done: `stop`, or a word the pipeline file names as such.
+    /// It was done: `stop`.
     #[default]
     Stop,
     /// `max_tokens` or the context was used up.
     Length,
     /// It calls a tool.
     ToolCalls,
-    /// A word outside the known ones, as it came.
+    /// A word outside the known ones, as it came; `validate` may know it.
     #[serde(untagged)]
     Other(String),
 }

@@ -45,15 +45,14 @@ pub fn split(text: &str, inside: bool) -> Split {
             return Split { thought, answer: String::new(), unclosed: true };
         };
         join(&mut thought, piece);
-        rest = next;
+        rest = skip_closing(next);
     }
-    if thought.is_none() && inside {
-        let closed =
-            MARKERS.iter().filter_map(|(_, close)| rest.split_once(close)).min_by_key(|(before, _)| before.len());
-        if let Some((before, after)) = closed {
-            join(&mut thought, before);
-            rest = after;
-        }
+    if thought.is_none()
+        && inside
+        && let Some((before, after)) = at_lone_closing(rest)
+    {
+        join(&mut thought, before);
+        rest = skip_closing(after);
     }
     let answer = match thought {
         Some(_) => unwrapped(rest).trim_start_matches(['\n', '\r']).to_owned(),
@@ -93,8 +92,42 @@ fn outside_code(text: &str, marker: &str) -> bool {
     text.contains(marker) && text.split('`').step_by(2).any(|outside| outside.contains(marker))
 }
 
+/// The text of a thought without the markers that a server left at its two ends.
+pub fn bare(text: &str) -> &str {
+    let mut text = text.trim();
+    while let Some(inner) =
+        MARKERS.iter().find_map(|(open, close)| text.strip_prefix(open).or_else(|| text.strip_suffix(close)))
+    {
+        text = inner.trim();
+    }
+    text
+}
+
+/// What stands before and after the first closing marker that has no opening one before it, and is not shown in
+/// quotes: an answer may speak of `</think>`.
+fn at_lone_closing(text: &str) -> Option<(&str, &str)> {
+    let parts = |(open, close): &(&str, &str)| {
+        let mut closings = text.match_indices(close).filter_map(|(at, _)| {
+            let (before, after) = (text.get(..at)?, text.get(at + close.len()..)?);
+            let shown = ['`', '"', '\''].iter().any(|&quote| before.ends_with(quote) && after.starts_with(quote));
+            (!shown).then_some((before, after))
+        });
+        closings.next().filter(|(before, _)| !before.contains(open))
+    };
+    MARKERS.iter().filter_map(parts).min_by_key(|(before, _)| before.len())
+}
+
+/// The text after the closing markers it begins with: a thought may be closed twice, by the model and by its template.
+fn skip_closing(text: &str) -> &str {
+    let mut text = text;
+    while let Some(after) = MARKERS.iter().find_map(|(_, close)| text.trim_start().strip_prefix(close)) {
+        text = after;
+    }
+    text
+}
+
 fn join(thought: &mut Option<String>, piece: &str) {
-    let piece = unwrapped(piece).trim();
+    let piece = bare(unwrapped(piece));
     match thought {
         Some(thought) if !thought.is_empty() && !piece.is_empty() => {
             thought.push_str("\n\n");
@@ -159,6 +192,28 @@ mod tests {
         assert_eq!(parts("<think>\n\n</think>\n\nNo.", false), (Some(String::new()), "No.".into(), false));
         let doubled = "<think>a</think>\n<think>b</think>No.";
         assert_eq!(parts(doubled, false), (Some("a\n\nb".into()), "No.".into(), false));
+    }
+
+    #[test]
+    fn doubled_markers_are_one() {
+        for text in
+            ["<think>\n<think>\na</think>\nNo.", "<think>a</think>\n</think>\n\nNo.", "a\n</think>\n</think>\nNo."]
+        {
+            assert_eq!(parts(text, true), (Some("a".into()), "No.".into(), false), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_shows_a_closing_marker_is_left_whole() {
+        for text in [
+            "Qwen writes `</think>` when it is done.",
+            "Write \"</think>\" by hand.",
+            "```\n<think>\na\n</think>\n```\nis how it looks.",
+        ] {
+            assert_eq!(parts(text, true), (None, text.into(), false), "{text}");
+        }
+        let odd = "The user's ` is odd.</think>No.";
+        assert_eq!(parts(odd, true), (Some("The user's ` is odd.".into()), "No.".into(), false));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod body;
 mod clock;
+mod history;
 mod render;
 mod tojson;
 
@@ -38,6 +39,10 @@ pub struct Settings {
     /// DeepSeek and Granite.
     #[serde(default = "enable_thinking")]
     pub thinking_key: String,
+    /// Whether the thoughts of earlier turns are sent along, for models that are to see them. By default they are taken
+    /// out of the model's turns before the last user turn, under whatever name or marker they stand there.
+    #[serde(default)]
+    pub earlier_thoughts: bool,
     /// How freely the model chooses, 0 to 2; 0 always takes the likeliest token.
     #[serde(default = "one")]
     pub temperature: f64,
@@ -177,6 +182,9 @@ impl Template {
         // An empty list is common in datasets and refused by servers; it says the same as none.
         chat.tools =
             chat.tools.filter(|tools| !tools.is_null() && tools.as_array().is_none_or(|list| !list.is_empty()));
+        if !self.settings.earlier_thoughts {
+            history::without_thoughts(&mut chat);
+        }
         let instructed = chat.messages.iter().any(|turn| matches!(turn.role, Role::System | Role::Developer));
         if let Some(system) = &self.settings.system
             && !instructed

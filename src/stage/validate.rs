@@ -26,6 +26,10 @@ pub struct Settings {
     /// What an answer must be. `answer` is always required, also when the list leaves it out.
     #[serde(default = "usual")]
     pub require: Vec<Requirement>,
+    /// Further finish reasons that mean the model was done, for servers that say `eos_token` where OpenAI's API has
+    /// `stop`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finish_words: Vec<String>,
     /// The least number of characters the answer has, blanks around it not counted. Unless given, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_answer_chars: Option<u64>,
@@ -74,6 +78,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             require: usual(),
+            finish_words: Vec::new(),
             min_answer_chars: None,
             max_answer_tokens: None,
             regex: None,

@@ -10,7 +10,7 @@ const TEMPLATE_VARIABLES: &str = "chat_template_kwargs";
 /// Keys that `extra` cannot have, and why.
 const NOT_EXTRA: &[(&[&str], &str)] = &[
     (
-        &["extra_body"],
+        &["extra_body", "extra_headers", "extra_query"],
         "is a parameter of OpenAI's Python client, and no field of the request: write its entries straight into `extra`",
     ),
     (
@@ -33,6 +33,7 @@ const NOT_EXTRA: &[(&[&str], &str)] = &[
     (&["model"], "is a setting of [fleet]"),
     (&["seed"], "is made for each row and attempt from the run's seed"),
     (&["stream", "stream_options"], "is set by `dispatch`"),
+    (&["echo"], "would put the prompt into the answer"),
     (&["n", "best_of"], "would ask for more than one answer; a row has one"),
 ];
 

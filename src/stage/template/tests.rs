@@ -192,3 +192,15 @@ fn a_client_renders_the_prompt_with_the_models_template() {
         assert!(!request.body.contains_key(absent), "{absent}");
     }
 }
+
+#[test]
+fn thoughts_of_earlier_turns_are_sent_only_on_request() {
+    let row = json!({"messages": [
+        {"role": "user", "content": "5 + 7?"},
+        {"role": "assistant", "content": "12.", "reasoning_content": "I add."},
+        {"role": "user", "content": "Times two?"},
+    ]});
+    let sent = |text: &str| request(text, &row).body["messages"][1].get("reasoning_content").cloned();
+    assert_eq!(sent(""), None);
+    assert_eq!(sent("earlier_thoughts = true"), Some(json!("I add.")));
+}

@@ -45,7 +45,7 @@ impl Rules {
 
     /// The flaw the reply has in itself, if a required rule minds it.
     fn flaw(&self, completion: &Completion) -> Option<Rejection> {
-        let flaw = completion.flaw?;
+        let flaw = completion.flaw.filter(|&flaw| flaw != Reason::UnknownFinish || !self.is_done(completion))?;
         let minded = broken_by(flaw).iter().any(|&requirement| self.requires(requirement));
         minded.then(|| Rejection::new(flaw, completion.detail.as_str()))
     }
@@ -53,12 +53,17 @@ impl Rules {
     /// How the reply ended, for where another flaw, which no rule minds, hides that it was cut.
     fn finish(&self, completion: &Completion) -> Option<Rejection> {
         let (reason, detail) = match &completion.finish {
-            _ if !self.requires(Requirement::Finished) => return None,
+            _ if !self.requires(Requirement::Finished) || self.is_done(completion) => return None,
             Finish::Stop | Finish::ToolCalls => return None,
             Finish::Length => (Reason::Truncated, "the answer ends where `max_tokens` or the context did".to_owned()),
             Finish::Other(word) => (Reason::UnknownFinish, format!("the finish reason is {word:?}")),
         };
         Some(Rejection::new(reason, detail))
+    }
+
+    /// Whether the model was done in a word that the pipeline file names.
+    fn is_done(&self, completion: &Completion) -> bool {
+        matches!(&completion.finish, Finish::Other(word) if self.settings.finish_words.contains(word))
     }
 
     fn missing_thought(&self, completion: &Completion, request: Option<&Request>) -> Option<Rejection> {

@@ -189,3 +189,22 @@ fn unknown_keys_and_words_are_refused() {
     let error = toml::from_str::<Settings>("require = [\"good\"]").expect_err("an unknown word").to_string();
     assert!(error.contains("closed_thinking"), "{error}");
 }
+
+#[test]
+fn a_finish_reason_that_the_file_names_is_as_good_as_stop() {
+    let other = |word: &str, flaw| Completion { finish: Finish::Other(word.into()), ..flawed("12.", flaw) };
+    let named = "finish_words = [\"eos_token\"]";
+    assert_eq!(judge(named, answered(other("eos_token", Reason::UnknownFinish))), None);
+    for (table, completion, reason) in [
+        ("", other("eos_token", Reason::UnknownFinish), Reason::UnknownFinish),
+        (named, other("content_filter", Reason::UnknownFinish), Reason::UnknownFinish),
+        (named, other("eos_token", Reason::ThinkingMismatch), Reason::ThinkingMismatch),
+        (
+            named,
+            Completion { content: String::new(), ..other("eos_token", Reason::UnknownFinish) },
+            Reason::UnknownFinish,
+        ),
+    ] {
+        assert_eq!(judge(table, answered(completion)).map(|rejection| rejection.reason), Some(reason));
+    }
+}
