@@ -5,9 +5,12 @@
 //! number exists; what no commit names is not done.
 
 mod commit;
+mod entry;
+mod frame;
 mod part;
 
 pub use commit::{Commit, Done};
+pub use entry::Entry;
 pub use part::{PartFiles, PartFormat, PartLimits};
 
 use crate::{
