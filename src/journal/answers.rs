@@ -126,7 +126,8 @@ impl Earlier {
     /// The unpacked payload of the frame at a location.
     async fn payload(&self, location: Location) -> Result<Arc<Vec<u8>>, Error> {
         let frame = Location { position: 0, ..location };
-        if let Some(payload) = self.unpacked(|all| all.iter().find(|(at, _)| *at == frame).map(|(_, is)| Arc::clone(is)))
+        if let Some(payload) =
+            self.unpacked(|all| all.iter().find(|(at, _)| *at == frame).map(|(_, is)| Arc::clone(is)))
         {
             return Ok(payload);
         }

@@ -7,12 +7,14 @@ use crate::{
     fleet::{
         Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
         retry::{self, Policy, Trouble},
+        wire,
     },
+    journal::{Answers, Entry, LogEnded},
     record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
     setting::Complaints,
     stop::{Phase, Stop},
 };
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,6 +25,7 @@ use tokio::{
     task::{Id, JoinSet},
     time::{Instant, sleep_until},
 };
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Sends each request to the server that will take it soonest, and waits for the answer.
 ///
@@ -75,12 +78,14 @@ impl super::Settings for Settings {
             fleet: Arc::clone(fleet),
             transport: Arc::clone(transport),
             judge: Arc::new(parts.judge.clone()),
+            answers: parts.answers.clone(),
             stop: parts.stop.clone(),
             tries: self.tries,
             moves: self.moves,
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             again: VecDeque::new(),
+            leaving: FuturesUnordered::new(),
         })))
     }
 }
@@ -89,6 +94,7 @@ struct Dispatch {
     fleet: Arc<Fleet>,
     transport: Arc<dyn Transport>,
     judge: Arc<Judge>,
+    answers: Answers,
     stop: Stop,
     terms: Arc<Terms>,
     tries: u32,
@@ -99,11 +105,16 @@ struct Dispatch {
     flights: HashMap<Id, Flight>,
     /// Records to be asked again, before any new one.
     again: VecDeque<Asked>,
+    /// Records that wait for room in the outlet. Answers that come meanwhile are taken in and journaled; new records
+    /// are not, so that these are never more than have been in flight.
+    leaving: FuturesUnordered<BoxFuture<'static, Result<(), Closed>>>,
 }
 
 /// A record that is being asked, and what it has cost so far.
 struct Asked {
     record: Record,
+    /// What it is asked, as a hash.
+    request: u64,
     /// Attempts started; numbers the next one and gives it its seed.
     attempts: u32,
     /// Answers the judge sent back.
@@ -150,6 +161,11 @@ impl Stage for Dispatch {
             let ended = dispatch.work(&inlet, &outlet).await;
             dispatch.tasks.shutdown().await;
             dispatch.give_up();
+            while let Some(sent) = dispatch.leaving.next().await {
+                if let Err(Closed(record)) = sent {
+                    record.ticket.tell(End::Remaining);
+                }
+            }
             while let Some(record) = inlet.next().await {
                 record.ticket.tell(End::Remaining);
             }
@@ -186,13 +202,20 @@ impl Dispatch {
             if !input_open && self.again.is_empty() && self.flights.is_empty() {
                 return Ended::Drained;
             }
-            let wants_input = input_open && self.again.is_empty() && self.fleet.has_slot();
+            let has_room = self.again.is_empty() && self.leaving.is_empty();
+            let wants_input = input_open && has_room && self.fleet.has_slot();
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
                 Phase::Running => self.fleet.next_change(),
             };
             tokio::select! {
                 biased;
+                Some(sent) = self.leaving.next() => {
+                    if let Err(Closed(record)) = sent {
+                        record.ticket.tell(End::Remaining);
+                        return Ended::DownstreamClosed;
+                    }
+                }
                 Some(joined) = self.tasks.join_next_with_id() => {
                     let (id, done) = match joined {
                         Ok((id, done)) => (id, Some(done)),
@@ -205,7 +228,11 @@ impl Dispatch {
                 () = self.stop.changed() => {}
                 record = inlet.next(), if wants_input => match record {
                     // A slot was free a moment ago, and nobody else takes slots while this waits.
-                    Some(record) => self.again.push_back(Asked::new(record)),
+                    Some(record) => {
+                        if let Err(ended) = self.take(record, outlet).await {
+                            return ended;
+                        }
+                    }
                     None => input_open = false,
                 },
                 () = sleep_until(wakes.unwrap_or_else(Instant::now)), if wakes.is_some() => {
@@ -218,6 +245,45 @@ impl Dispatch {
                 }
             }
         }
+    }
+
+    /// Takes a new record in. One that an earlier session has asked leaves at once, with the answer it got.
+    async fn take(&mut self, mut record: Record, outlet: &Outlet) -> Result<(), Ended> {
+        let request = record.request.as_ref().map_or(0, |request| fingerprint(request, &self.terms));
+        match self.answers.find(&record, request).await {
+            Ok(None) => self.again.push_back(Asked::new(record, request)),
+            Ok(Some(entry)) => {
+                self.fleet.count_recovered();
+                record.attempts = entry.attempts;
+                let route = match entry.aside {
+                    None => Route::Pass(record),
+                    Some(rejection) => Route::Aside(record, rejection),
+                };
+                self.send_on(route, outlet);
+            }
+            Err(error) => {
+                record.ticket.tell(End::Remaining);
+                return Err(Ended::Failed(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a record go that has its answer, or will get none. From here on a crash does not cost another request.
+    async fn leave(&mut self, route: Route, request: u64, outlet: &Outlet) -> Result<(), Ended> {
+        let entry = match &route {
+            Route::Pass(record) | Route::Around(record) => Entry::new(record, request, None),
+            Route::Aside(record, rejection) => Entry::new(record, request, Some(rejection)),
+        };
+        let kept = self.answers.keep(entry).await;
+        // Also when it could not be kept: the stages after this one are told apart from the log, and may still take it.
+        self.send_on(route, outlet);
+        kept.map_err(|LogEnded| Ended::DownstreamClosed)
+    }
+
+    fn send_on(&mut self, route: Route, outlet: &Outlet) {
+        let outlet = outlet.clone();
+        self.leaving.push(Box::pin(async move { outlet.send(route).await }));
     }
 
     /// Sends one attempt on its way.
@@ -264,6 +330,7 @@ impl Dispatch {
         };
         let Some(flight) = self.flights.remove(&id) else { return Ok(()) };
         let Flight { asked, slot, seed, started_ms } = flight;
+        let request = asked.request;
         let sent = Sent { server: slot.server, url: Arc::clone(&slot.url), seed, started_ms };
         let policy = self.fleet.landed(slot, &landed);
         match self.decide(asked, sent, landed, policy, objection) {
@@ -272,12 +339,7 @@ impl Dispatch {
                 self.fleet.count_retry();
                 self.again.push_back(asked);
             }
-            Next::Leave(route) => {
-                if let Err(Closed(record)) = outlet.send(route).await {
-                    record.ticket.tell(End::Remaining);
-                    return Err(Ended::DownstreamClosed);
-                }
-            }
+            Next::Leave(route) => self.leave(route, request, outlet).await?,
         }
         Ok(())
     }
@@ -347,9 +409,15 @@ impl Dispatch {
 }
 
 impl Asked {
-    fn new(record: Record) -> Asked {
-        Asked { record, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
+    fn new(record: Record, request: u64) -> Asked {
+        Asked { record, request, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
     }
+}
+
+/// What is asked, as a hash: model, route, body and the run's seed. How the reply is to be sent does not count.
+fn fingerprint(request: &Request, terms: &Terms) -> u64 {
+    let body = wire::encode(request, &terms.model, request.run_seed, false);
+    xxh3_64_with_seed(&body, xxh3_64(request.path.as_bytes()))
 }
 
 /// One attempt and its judgement, run as a task.
