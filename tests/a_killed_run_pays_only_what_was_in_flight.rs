@@ -17,9 +17,9 @@ use std::{
 use support::{Bench, audit, rows};
 use tokio::time::sleep;
 
-const ROWS: usize = 120;
+const ROWS: usize = 80;
 
-/// Servers that take about twenty seconds for all rows.
+/// Servers that take about thirteen seconds for all rows.
 fn servers(faults: Vec<Fault>) -> Arc<InProcess> {
     let settings = SimSettings {
         servers: 2,
@@ -93,7 +93,7 @@ fn tear(bench: &Bench) {
 async fn a_killed_run_pays_only_what_was_in_flight() {
     let mut random = StdRng::seed_from_u64(1);
     let (mut killed, mut recovered, mut again) = (0, 0, 0);
-    for case in 0..32 {
+    for case in 0..20 {
         let bench = Bench::new();
         bench.input(&rows(ROWS, 90));
         let servers = servers(vec![Fault::always(FaultKind::Empty).share(0.1)]);
@@ -102,7 +102,7 @@ async fn a_killed_run_pays_only_what_was_in_flight() {
         let change = ["fleet.concurrency=8", part_age];
         let mut may_be_lost = 0;
         for _ in 0..2 {
-            let life = Duration::from_millis(random.random_range(0..20_000));
+            let life = Duration::from_millis(random.random_range(0..13_000));
             let Some(lost) = live_and_die(&bench, &servers, &change, life).await else { break };
             may_be_lost += lost;
             killed += 1;
@@ -116,8 +116,8 @@ async fn a_killed_run_pays_only_what_was_in_flight() {
         recovered += summary.recovered;
         again += asked_again;
     }
-    assert!(killed >= 32, "only {killed} runs lived long enough to be killed");
-    assert!(recovered > 300 && again > 0, "{recovered} answers were recovered, {again} were lost");
+    assert!(killed >= 30, "only {killed} runs lived long enough to be killed");
+    assert!(recovered > 200 && again > 0, "{recovered} answers were recovered, {again} were lost");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn what_is_asked_otherwise_is_asked_anew() {
     let bench = Bench::new();
     bench.input(&rows(ROWS, 100));
     let servers = servers(vec![]);
-    let lived = live_and_die(&bench, &servers, &["fleet.concurrency=8"], Duration::from_secs(10)).await;
+    let lived = live_and_die(&bench, &servers, &["fleet.concurrency=8"], Duration::from_secs(8)).await;
     assert!(lived.is_some(), "the run was killed");
     let change = ["fleet.concurrency=8", "stage.template.temperature=0.1"];
     let summary = live(&bench, &servers, &change).await;

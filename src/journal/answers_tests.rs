@@ -87,6 +87,23 @@ async fn an_answer_is_durable_within_a_second() {
     assert_eq!(answer(&answers, 1).await.as_deref(), Some("kept"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn in_an_object_store_answers_go_out_in_small_whole_segments() {
+    let place = Place::parse("memory:///run").expect("a place");
+    let again = async || Answers::open(&RunDir::open(place.clone()).await.expect("opens")).await.expect("opens");
+    let (answers, log) = again().await;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(log.run());
+    for position in 1..=15 {
+        answers.keep(entry(position, "kept")).await.expect("the log runs");
+        sleep(Duration::from_secs(1)).await;
+    }
+    tasks.shutdown().await;
+    let (answers, _log) = again().await;
+    assert!((10..15).contains(&answers.recovered()), "{}", answers.recovered());
+    assert_eq!(answer(&answers, 10).await.as_deref(), Some("kept"));
+}
+
 #[tokio::test]
 async fn a_torn_tail_is_forgotten_for_good_and_what_is_whole_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");

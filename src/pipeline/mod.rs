@@ -86,7 +86,7 @@ impl Run {
             fleet: fleet.clone(),
             transport: options.transport,
             run_dir: Arc::clone(&run_dir),
-            answers,
+            answers: Some(answers),
             stop: options.stop,
             seed: plan.seed,
             limit: options.limit,

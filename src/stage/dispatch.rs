@@ -94,7 +94,7 @@ struct Dispatch {
     fleet: Arc<Fleet>,
     transport: Arc<dyn Transport>,
     judge: Arc<Judge>,
-    answers: Answers,
+    answers: Option<Answers>,
     stop: Stop,
     terms: Arc<Terms>,
     tries: u32,
@@ -250,7 +250,11 @@ impl Dispatch {
     /// Takes a new record in. One that an earlier session has asked leaves at once, with the answer it got.
     async fn take(&mut self, mut record: Record, outlet: &Outlet) -> Result<(), Ended> {
         let request = record.request.as_ref().map_or(0, |request| fingerprint(request, &self.terms));
-        match self.answers.find(&record, request).await {
+        let found = match &self.answers {
+            Some(answers) => answers.find(&record, request).await,
+            None => Ok(None),
+        };
+        match found {
             Ok(None) => self.again.push_back(Asked::new(record, request)),
             Ok(Some(entry)) => {
                 self.fleet.count_recovered();
@@ -271,12 +275,15 @@ impl Dispatch {
 
     /// Lets a record go that has its answer, or will get none. From here on a crash does not cost another request.
     async fn leave(&mut self, route: Route, request: u64, outlet: &Outlet) -> Result<(), Ended> {
-        let entry = match &route {
-            Route::Pass(record) | Route::Around(record) => Entry::new(record, request, None),
-            Route::Aside(record, rejection) => Entry::new(record, request, Some(rejection)),
-        };
-        let kept = self.answers.keep(entry).await;
-        // Also when it could not be kept: the stages after this one are told apart from the log, and may still take it.
+        let mut kept = Ok(());
+        if let Some(answers) = &self.answers {
+            let entry = match &route {
+                Route::Pass(record) | Route::Around(record) => Entry::new(record, request, None),
+                Route::Aside(record, rejection) => Entry::new(record, request, Some(rejection)),
+            };
+            kept = answers.keep(entry).await;
+        }
+        // Also when the log has failed: that ends the run, and what is here may still be committed.
         self.send_on(route, outlet);
         kept.map_err(|LogEnded| Ended::DownstreamClosed)
     }

@@ -22,8 +22,8 @@ pub struct Parts {
     pub transport: Option<Arc<dyn Transport>>,
     /// The run's directory.
     pub run_dir: Arc<RunDir>,
-    /// What servers have answered, this session and earlier ones.
-    pub answers: Answers,
+    /// What servers have answered, this session and earlier ones; without it, nothing is journaled.
+    pub answers: Option<Answers>,
     /// Whether the run is to stop.
     pub stop: Stop,
     /// What all randomness is derived from.
