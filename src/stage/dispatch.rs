@@ -1,5 +1,7 @@
 //! `dispatch`: asks the fleet, holds the judge, and sends on what came back.
 
+mod journaled;
+
 use super::{Built, Ended, Judge, Knowledge, Parts, Stage};
 use crate::{
     edge::{Closed, Inlet, Outlet, Route},
@@ -7,9 +9,8 @@ use crate::{
     fleet::{
         Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
         retry::{self, Policy, Trouble},
-        wire,
     },
-    journal::{Answers, Entry, LogEnded},
+    journal::Answers,
     record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
     setting::Complaints,
     stop::{Phase, Stop},
@@ -25,7 +26,6 @@ use tokio::{
     task::{Id, JoinSet},
     time::{Instant, sleep_until},
 };
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Sends each request to the server that will take it soonest, and waits for the answer.
 ///
@@ -247,52 +247,6 @@ impl Dispatch {
         }
     }
 
-    /// Takes a new record in. One that an earlier session has asked leaves at once, with the answer it got.
-    async fn take(&mut self, mut record: Record, outlet: &Outlet) -> Result<(), Ended> {
-        let request = record.request.as_ref().map_or(0, |request| fingerprint(request, &self.terms));
-        let found = match &self.answers {
-            Some(answers) => answers.find(&record, request).await,
-            None => Ok(None),
-        };
-        match found {
-            Ok(None) => self.again.push_back(Asked::new(record, request)),
-            Ok(Some(entry)) => {
-                self.fleet.count_recovered();
-                record.attempts = entry.attempts;
-                let route = match entry.aside {
-                    None => Route::Pass(record),
-                    Some(rejection) => Route::Aside(record, rejection),
-                };
-                self.send_on(route, outlet);
-            }
-            Err(error) => {
-                record.ticket.tell(End::Remaining);
-                return Err(Ended::Failed(error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets a record go that has its answer, or will get none. From here on a crash does not cost another request.
-    async fn leave(&mut self, route: Route, request: u64, outlet: &Outlet) -> Result<(), Ended> {
-        let mut kept = Ok(());
-        if let Some(answers) = &self.answers {
-            let entry = match &route {
-                Route::Pass(record) | Route::Around(record) => Entry::new(record, request, None),
-                Route::Aside(record, rejection) => Entry::new(record, request, Some(rejection)),
-            };
-            kept = answers.keep(entry).await;
-        }
-        // Also when the log has failed: that ends the run, and what is here may still be committed.
-        self.send_on(route, outlet);
-        kept.map_err(|LogEnded| Ended::DownstreamClosed)
-    }
-
-    fn send_on(&mut self, route: Route, outlet: &Outlet) {
-        let outlet = outlet.clone();
-        self.leaving.push(Box::pin(async move { outlet.send(route).await }));
-    }
-
     /// Sends one attempt on its way.
     fn ask(&mut self, mut asked: Asked, slot: Slot) {
         let Some(request) = asked.record.request.clone() else {
@@ -419,12 +373,6 @@ impl Asked {
     fn new(record: Record, request: u64) -> Asked {
         Asked { record, request, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
     }
-}
-
-/// What is asked, as a hash: model, route, body and the run's seed. How the reply is to be sent does not count.
-fn fingerprint(request: &Request, terms: &Terms) -> u64 {
-    let body = wire::encode(request, &terms.model, request.run_seed, false);
-    xxh3_64_with_seed(&body, xxh3_64(request.path.as_bytes()))
 }
 
 /// One attempt and its judgement, run as a task.
