@@ -131,3 +131,19 @@ async fn what_is_asked_otherwise_is_asked_anew() {
     let summary = live(&bench, &servers, &change).await;
     assert_eq!((summary.recovered, summary.requests), (0, ROWS as u64));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_journal_cannot_be_written_ends_and_can_be_taken_up() {
+    let bench = Bench::new();
+    bench.input(&rows(ROWS, 100));
+    let servers = servers(vec![]);
+    let run = prepare(&bench, &servers, &["fleet.concurrency=8"]).await;
+    fs::create_dir_all(bench.path("run")).expect("makes the folder");
+    fs::write(bench.path("run/journal"), "a file in the way").expect("writes");
+    let error = run.go().await.expect_err("it cannot go on");
+    assert_eq!(error.kind(), forebay::ErrorKind::FixStore);
+    assert!(error.to_string().contains("run/journal/000000.seg"), "{error}");
+    audit::audit(&bench);
+    fs::remove_file(bench.path("run/journal")).expect("there");
+    live(&bench, &servers, &["fleet.concurrency=8"]).await;
+}
