@@ -1,10 +1,14 @@
 //! Where files are: this machine or an object store. The only file that knows how stores are made.
 
+mod append;
+
+pub use append::{Append, Growth};
+
 use crate::error::{Error, ErrorKind};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, buffered::BufWriter, local::LocalFileSystem};
-use std::{fmt, io::Read, path::PathBuf, sync::Arc};
+use std::{fmt, io::Read, ops::Range, path::PathBuf, sync::Arc};
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
 /// A folder or file in a store: `runs/regenerate`, `/data/a.jsonl`, `s3://bucket/runs/regenerate`.
@@ -91,6 +95,14 @@ impl Place {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.cannot("read", error)),
         }
+    }
+
+    /// The bytes of a part of a file.
+    ///
+    /// # Errors
+    /// `FixStore` if it cannot be read, or has not so many bytes.
+    pub async fn read_range(&self, range: Range<u64>) -> Result<Bytes, Error> {
+        self.store.get_range(&self.path, range).await.map_err(|error| self.cannot("read", error))
     }
 
     /// A writer for one large file, which appears under its name only when it is shut down without an error.

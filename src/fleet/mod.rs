@@ -49,6 +49,7 @@ struct Pool {
     servers: Vec<Server>,
     turn: usize,
     retries: u64,
+    recovered: u64,
     /// Since when no server has answered anything; a fleet that is silent for too long is given up.
     silent_since: Instant,
     started: Instant,
@@ -102,6 +103,8 @@ pub struct Totals {
     pub requests: u64,
     /// Requests that asked for a record again.
     pub retries: u64,
+    /// Records that were not asked: an earlier session had their answers in the journal.
+    pub recovered: u64,
     /// Requests under way.
     pub in_flight: usize,
     /// Tokens, where servers say.
@@ -114,7 +117,8 @@ impl Fleet {
         let now = Instant::now();
         let cap = settings.concurrency.get() as usize;
         let servers = settings.urls().into_iter().map(|url| Server::new(url.into(), cap, now)).collect();
-        Fleet { settings, pool: Mutex::new(Pool { servers, turn: 0, retries: 0, silent_since: now, started: now }) }
+        let pool = Pool { servers, turn: 0, retries: 0, recovered: 0, silent_since: now, started: now };
+        Fleet { settings, pool: Mutex::new(pool) }
     }
 
     /// What the user wrote.
@@ -277,6 +281,11 @@ impl Fleet {
         self.with(|pool, _| pool.retries += 1);
     }
 
+    /// A record is not asked: its answer was in the journal.
+    pub fn count_recovered(&self) {
+        self.with(|pool, _| pool.recovered += 1);
+    }
+
     /// Each server, as the client saw it up to now.
     pub fn report(&self) -> Vec<ServerReport> {
         self.with(|pool, now| pool.servers.iter().map(|server| report(server, now)).collect())
@@ -285,7 +294,7 @@ impl Fleet {
     /// Sums over all servers, up to now.
     pub fn totals(&self) -> Totals {
         self.with(|pool, _| {
-            let mut totals = Totals { retries: pool.retries, ..Totals::default() };
+            let mut totals = Totals { retries: pool.retries, recovered: pool.recovered, ..Totals::default() };
             for server in &pool.servers {
                 totals.requests += server.counts.requests;
                 totals.in_flight += server.in_flight;

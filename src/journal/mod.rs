@@ -3,11 +3,22 @@
 //! A run's directory holds one small *commit* per finished part file. A commit names the part and every record whose
 //! end it carries. It is created only after the part is whole under its final name, and only if no commit of that
 //! number exists; what no commit names is not done.
+//!
+//! Beside it lies the *journal* of [`Answers`]: what servers have answered, from the moment it arrives. It makes nothing
+//! done; it saves asking again for what no part holds yet.
 
+mod answers;
 mod commit;
+mod entry;
+mod frame;
+mod log;
 mod part;
+mod recover;
 
+pub use answers::{Answers, LogEnded};
 pub use commit::{Commit, Done};
+pub use entry::Entry;
+pub use log::Log;
 pub use part::{PartFiles, PartFormat, PartLimits};
 
 use crate::{

@@ -15,7 +15,7 @@ pub use wire::Watched;
 use crate::{
     error::{Error, ErrorKind},
     fleet::{Fleet, Transport},
-    journal::RunDir,
+    journal::{Answers, Log, RunDir},
     progress::Progress,
     record::{Door, Tally},
     stage::{AsideWriter, Judge, Parts},
@@ -31,6 +31,7 @@ pub struct Run {
     name: String,
     chain: wire::Chain,
     aside: AsideWriter,
+    log: Log,
     view: Arc<View>,
     run_dir: Arc<RunDir>,
     stopper: Stopper,
@@ -78,6 +79,7 @@ impl Run {
     pub async fn prepare(plan: Plan, options: Options) -> Result<Run, Error> {
         let run_dir = Arc::new(RunDir::open(store::Place::parse(&plan.run)?).await?);
         same_content(&run_dir, &plan).await?;
+        let (answers, log) = Answers::open(&run_dir).await?;
         let fleet = plan.fleet.clone().map(|settings| Arc::new(Fleet::new(settings)));
         let door = Door::new(plan.memory);
         let progress = Arc::new(Progress::default());
@@ -86,6 +88,7 @@ impl Run {
             fleet: fleet.clone(),
             transport: options.transport,
             run_dir: Arc::clone(&run_dir),
+            answers: Some(answers),
             stop: options.stop,
             seed: plan.seed,
             limit: options.limit,
@@ -98,7 +101,7 @@ impl Run {
         let earlier = run_dir.done().len();
         let view = View { stages, fleet, progress, door, earlier, started: Instant::now() };
         let aside = AsideWriter::new(Arc::clone(&run_dir));
-        Ok(Run { name, chain, aside, view: Arc::new(view), run_dir, stopper: options.stopper, simulated })
+        Ok(Run { name, chain, aside, log, view: Arc::new(view), run_dir, stopper: options.stopper, simulated })
     }
 
     /// What can be watched while it runs.
@@ -112,7 +115,7 @@ impl Run {
     /// Why the run could not go on. What was committed until then stays, and the same run can be resumed.
     pub async fn go(self) -> Result<Summary, Error> {
         let stopper = self.stopper.clone();
-        let failed = self.chain.run(self.aside, || stopper.drain(Duration::ZERO)).await.err();
+        let failed = self.chain.run(self.aside, self.log, || stopper.drain(Duration::ZERO)).await.err();
         let tally = self.view.door.tally();
         let ends = Ends::sum(self.run_dir.earlier_ends(), &tally);
         let summary = summarise(self.name, self.simulated, &self.view, ends, &tally, failed.is_none());
@@ -171,6 +174,7 @@ fn summarise(name: String, simulated: bool, view: &View, ends: Ends, tally: &Tal
         bad_input: ends.bad_input,
         requests: totals.requests,
         retries: totals.retries,
+        recovered: totals.recovered,
         prompt_tokens: totals.usage.prompt_tokens,
         completion_tokens: totals.usage.completion_tokens,
         reasoning_tokens: totals.usage.reasoning_tokens,

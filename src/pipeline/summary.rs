@@ -36,6 +36,8 @@ pub struct Summary {
     pub requests: u64,
     /// Requests that asked for a record again.
     pub retries: u64,
+    /// Rows that were not asked: an earlier session was killed after their answers had come, and kept them.
+    pub recovered: u64,
     /// Tokens of prompts, as the servers say; null if none said.
     pub prompt_tokens: Option<u64>,
     /// Tokens made, also for answers that were not accepted; null if no server said.

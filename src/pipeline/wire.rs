@@ -4,6 +4,7 @@ use super::plan::Plan;
 use crate::{
     edge::{self, Account, AsideInlet, Inlet, Outlet, Sender},
     error::{Error, ErrorKind},
+    journal::Log,
     stage::{AsideWriter, Built, Ended, Judge, Parts, Stage, Workers},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -86,7 +87,7 @@ pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>)
 impl Chain {
     /// Runs every stage as a task until all have ended. The first failure is the one that is returned; `on_failure`
     /// is called when it happens, so that the rest can be told to stop.
-    pub(super) async fn run(self, aside: AsideWriter, on_failure: impl Fn()) -> Result<(), Error> {
+    pub(super) async fn run(self, aside: AsideWriter, log: Log, on_failure: impl Fn()) -> Result<(), Error> {
         let mut tasks = JoinSet::new();
         let mut names: HashMap<Id, String> = HashMap::new();
         for Link { name, stage, inlet, outlet, account } in self.stages {
@@ -99,13 +100,11 @@ impl Chain {
             names.insert(handle.id(), name);
         }
         let rejected = self.rejected;
-        let handle = tasks.spawn(async move {
-            match aside.run(rejected).await {
-                Ok(()) => Ended::Drained,
-                Err(error) => Ended::Failed(error),
-            }
-        });
+        let handle =
+            tasks.spawn(async move { aside.run(rejected).await.map_or_else(Ended::Failed, |()| Ended::Drained) });
         names.insert(handle.id(), "aside".to_owned());
+        let handle = tasks.spawn(async move { log.run().await.map_or_else(Ended::Failed, |()| Ended::Drained) });
+        names.insert(handle.id(), "journal".to_owned());
 
         let mut first: Option<Error> = None;
         while let Some(joined) = tasks.join_next_with_id().await {

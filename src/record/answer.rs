@@ -34,7 +34,9 @@ pub enum Thinking {
 }
 
 /// One request for one record on one server, and how it went.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Its form in JSON is that of the journal, which keeps `raw` beside it, as bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Number of this attempt for its record, from 0.
     pub number: u32,
@@ -55,11 +57,12 @@ pub struct Attempt {
     /// What is to be known about the fault, for people.
     pub detail: String,
     /// The reply as it came, cut to a bounded length: what `aside` keeps for people to look at.
+    #[serde(skip)]
     pub raw: Bytes,
 }
 
 /// What a server answered, in one canonical form whatever the server calls its fields.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     /// The answer, without any thought and without leading newlines after one.
     pub content: String,
@@ -80,7 +83,7 @@ pub struct Completion {
 }
 
 /// Why the model stopped.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// It was done: `stop`.

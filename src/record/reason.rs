@@ -1,10 +1,10 @@
 //! [`Reason`]: the closed list of words for "why not".
 
-use serde::{Serialize, Serializer};
-use std::fmt;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Cow, fmt};
 
 /// Why a row was set aside, with what a person needs to know about this very one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The word: what is counted.
     pub reason: Reason,
@@ -144,6 +144,13 @@ impl fmt::Display for Reason {
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = Cow::<str>::deserialize(deserializer)?;
+        Reason::from_word(&word).ok_or_else(|| de::Error::custom(format!("unknown reason `{word}`")))
     }
 }
 

@@ -14,16 +14,17 @@ use futures::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Simulated servers that are asked by function call.
+/// Simulated servers that are asked by function call. Copies are the same servers.
+#[derive(Clone)]
 pub struct InProcess {
-    servers: Servers,
+    servers: Arc<Servers>,
     places: HashMap<String, usize>,
 }
 
 impl InProcess {
     /// Starts the servers that `settings` describe; must be called in a tokio runtime, whose clock they take.
     pub fn start(settings: SimSettings) -> Self {
-        let servers = Servers::start(settings);
+        let servers = Arc::new(Servers::start(settings));
         let places = (0..servers.all().len()).map(|index| (url(index), index)).collect();
         InProcess { servers, places }
     }

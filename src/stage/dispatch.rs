@@ -1,5 +1,7 @@
 //! `dispatch`: asks the fleet, holds the judge, and sends on what came back.
 
+mod journaled;
+
 use super::{Built, Ended, Judge, Knowledge, Parts, Stage};
 use crate::{
     edge::{Closed, Inlet, Outlet, Route},
@@ -8,11 +10,12 @@ use crate::{
         Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
         retry::{self, Policy, Trouble},
     },
+    journal::Answers,
     record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
     setting::Complaints,
     stop::{Phase, Stop},
 };
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -74,12 +77,14 @@ impl super::Settings for Settings {
             fleet: Arc::clone(fleet),
             transport: Arc::clone(transport),
             judge: Arc::new(parts.judge.clone()),
+            answers: parts.answers.clone(),
             stop: parts.stop.clone(),
             tries: self.tries,
             moves: self.moves,
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             again: VecDeque::new(),
+            leaving: FuturesUnordered::new(),
         })))
     }
 }
@@ -88,6 +93,7 @@ struct Dispatch {
     fleet: Arc<Fleet>,
     transport: Arc<dyn Transport>,
     judge: Arc<Judge>,
+    answers: Option<Answers>,
     stop: Stop,
     terms: Arc<Terms>,
     tries: u32,
@@ -98,11 +104,16 @@ struct Dispatch {
     flights: HashMap<Id, Flight>,
     /// Records to be asked again, before any new one.
     again: VecDeque<Asked>,
+    /// Records that wait for room in the outlet. Answers that come meanwhile are taken in and journaled; new records
+    /// are not, so that these are never more than have been in flight.
+    leaving: FuturesUnordered<BoxFuture<'static, Result<(), Closed>>>,
 }
 
 /// A record that is being asked, and what it has cost so far.
 struct Asked {
     record: Record,
+    /// What it is asked, as a hash.
+    request: u64,
     /// Attempts started; numbers the next one and gives it its seed.
     attempts: u32,
     /// Answers the judge sent back.
@@ -149,6 +160,11 @@ impl Stage for Dispatch {
             let ended = dispatch.work(&inlet, &outlet).await;
             dispatch.tasks.shutdown().await;
             dispatch.give_up();
+            while let Some(sent) = dispatch.leaving.next().await {
+                if let Err(Closed(record)) = sent {
+                    record.ticket.tell(End::Remaining);
+                }
+            }
             while let Some(record) = inlet.next().await {
                 record.ticket.tell(End::Remaining);
             }
@@ -185,13 +201,20 @@ impl Dispatch {
             if !input_open && self.again.is_empty() && self.flights.is_empty() {
                 return Ended::Drained;
             }
-            let wants_input = input_open && self.again.is_empty() && self.fleet.has_slot();
+            let has_room = self.again.is_empty() && self.leaving.is_empty();
+            let wants_input = input_open && has_room && self.fleet.has_slot();
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
                 Phase::Running => self.fleet.next_change(),
             };
             tokio::select! {
                 biased;
+                Some(sent) = self.leaving.next() => {
+                    if let Err(Closed(record)) = sent {
+                        record.ticket.tell(End::Remaining);
+                        return Ended::DownstreamClosed;
+                    }
+                }
                 Some(joined) = self.tasks.join_next_with_id() => {
                     let (id, done) = match joined {
                         Ok((id, done)) => (id, Some(done)),
@@ -204,7 +227,11 @@ impl Dispatch {
                 () = self.stop.changed() => {}
                 record = inlet.next(), if wants_input => match record {
                     // A slot was free a moment ago, and nobody else takes slots while this waits.
-                    Some(record) => self.again.push_back(Asked::new(record)),
+                    Some(record) => {
+                        if let Err(ended) = self.take(record, outlet).await {
+                            return ended;
+                        }
+                    }
                     None => input_open = false,
                 },
                 () = sleep_until(wakes.unwrap_or_else(Instant::now)), if wakes.is_some() => {
@@ -263,6 +290,7 @@ impl Dispatch {
         };
         let Some(flight) = self.flights.remove(&id) else { return Ok(()) };
         let Flight { asked, slot, seed, started_ms } = flight;
+        let request = asked.request;
         let sent = Sent { server: slot.server, url: Arc::clone(&slot.url), seed, started_ms };
         let policy = self.fleet.landed(slot, &landed);
         match self.decide(asked, sent, landed, policy, objection) {
@@ -271,12 +299,7 @@ impl Dispatch {
                 self.fleet.count_retry();
                 self.again.push_back(asked);
             }
-            Next::Leave(route) => {
-                if let Err(Closed(record)) = outlet.send(route).await {
-                    record.ticket.tell(End::Remaining);
-                    return Err(Ended::DownstreamClosed);
-                }
-            }
+            Next::Leave(route) => self.leave(route, request, outlet).await?,
         }
         Ok(())
     }
@@ -346,8 +369,8 @@ impl Dispatch {
 }
 
 impl Asked {
-    fn new(record: Record) -> Asked {
-        Asked { record, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
+    fn new(record: Record, request: u64) -> Asked {
+        Asked { record, request, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
     }
 }
 

@@ -4,7 +4,7 @@ use super::Transform;
 use crate::{
     edge::Route,
     fleet::{Fleet, Transport},
-    journal::RunDir,
+    journal::{Answers, RunDir},
     progress::Progress,
     record::{Door, Record, Rejection},
     stop::Stop,
@@ -22,6 +22,8 @@ pub struct Parts {
     pub transport: Option<Arc<dyn Transport>>,
     /// The run's directory.
     pub run_dir: Arc<RunDir>,
+    /// What servers have answered, this session and earlier ones; without it, nothing is journaled.
+    pub answers: Option<Answers>,
     /// Whether the run is to stop.
     pub stop: Stop,
     /// What all randomness is derived from.
