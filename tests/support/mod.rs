@@ -17,7 +17,7 @@ use forebay::{
     stage::Kinds,
     stop::Stopper,
 };
-use std::{fs, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
@@ -158,12 +158,13 @@ pub fn servers(count: usize, change: impl FnOnce(&mut SimSettings)) -> Arc<InPro
 }
 
 /// `count` rows of which about `empty` of 100 have no answer; each row is unlike all others.
-pub fn rows(count: usize, empty: usize) -> Vec<String> {
-    (0..count)
+pub fn rows(count: usize, empty: u64) -> Vec<String> {
+    (0..count as u64)
         .map(|number| {
             let answer = if number % 100 < empty { String::new() } else { format!("Answer {number}.") };
+            let question = question(number);
             format!(
-                r#"{{"id": {number}, "big": 9007199254740993, "messages": [{{"role": "user", "content": "Question {number}?"}}, {{"role": "assistant", "content": "{answer}"}}]}}"#
+                r#"{{"id": {number}, "big": 9007199254740993, "messages": [{{"role": "user", "content": "{question}"}}, {{"role": "assistant", "content": "{answer}"}}]}}"#
             )
         })
         .collect()
@@ -171,19 +172,29 @@ pub fn rows(count: usize, empty: usize) -> Vec<String> {
 
 /// How often the servers were asked, probes left out.
 pub fn asked(servers: &InProcess) -> u64 {
-    asked_each(servers).iter().map(|(_, times)| u64::from(*times)).sum()
+    asked_each(servers).values().map(|times| u64::from(*times)).sum()
 }
 
-/// How often the servers were asked each prompt, by its hash, probes left out.
-pub fn asked_each(servers: &InProcess) -> Vec<(u64, u32)> {
+/// How often the servers were asked for each row of [`rows`], by its id; rows they were not asked for are left out.
+pub fn asked_each(servers: &InProcess) -> BTreeMap<u64, u32> {
     let mut attempts = servers.servers().ledger().attempts();
-    attempts.remove(&probe_hash());
-    attempts.into_iter().collect()
+    // The question of a probe.
+    attempts.remove(&prompt_hash([("user", "Hi")]));
+    let mut each = BTreeMap::new();
+    for id in 0.. {
+        if attempts.is_empty() {
+            break;
+        }
+        if let Some(times) = attempts.remove(&prompt_hash([("user", question(id).as_str())])) {
+            each.insert(id, times);
+        }
+        assert!(id < 1_000_000, "the servers were asked what is in no row: {attempts:?}");
+    }
+    each
 }
 
-/// Under which hash the servers know the question of a probe.
-fn probe_hash() -> u64 {
-    prompt_hash([("user", "Hi")])
+fn question(id: u64) -> String {
+    format!("Question {id}?")
 }
 
 /// The seeds to try: `count` of them, or the one that `FOREBAY_SEED` names.
