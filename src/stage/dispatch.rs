@@ -36,7 +36,8 @@ pub struct Settings {
     /// Whether replies are streamed. Streaming shows progress, so that a server that hangs is told from one that thinks.
     #[schemars(extend("x-content" = false))]
     pub stream: bool,
-    /// How often a record may meet a broken reply (cut off, not JSON, aborted) before it counts as failed.
+    /// How often a record may meet a broken reply (without its end, not JSON, aborted) before it counts as failed. A
+    /// reply that was lost with its connection is the server's trouble.
     #[schemars(extend("x-content" = false))]
     pub tries: u32,
     /// How many servers may fail under a record before it counts as failed: a row that makes servers crash must end.
