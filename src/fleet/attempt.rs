@@ -90,7 +90,13 @@ pub async fn attempt(
 }
 
 fn failed(fault: Fault, started: Instant) -> Landed {
-    Landed { outcome: Outcome::Fault(fault), raw: Bytes::new(), took: started.elapsed(), first_token: None, broke_off: false }
+    Landed {
+        outcome: Outcome::Fault(fault),
+        raw: Bytes::new(),
+        took: started.elapsed(),
+        first_token: None,
+        broke_off: false,
+    }
 }
 
 fn stalled(terms: &Terms) -> Fault {

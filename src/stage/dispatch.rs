@@ -82,6 +82,7 @@ impl super::Settings for Settings {
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             again: VecDeque::new(),
+            suspects: VecDeque::new(),
         })))
     }
 }
@@ -100,7 +101,13 @@ struct Dispatch {
     flights: HashMap<Id, Flight>,
     /// Records to be asked again, before any new one.
     again: VecDeque<Asked>,
+    /// Records under which servers have failed again and again. One of them may be what makes servers crash, and each
+    /// crash takes down what flies beside it: asked one at a time, the others come through.
+    suspects: VecDeque<Asked>,
 }
+
+/// While so many suspects wait, no new records are taken.
+const MOST_SUSPECTS: usize = 64;
 
 /// A record that is being asked, and what it has cost so far.
 struct Asked {
@@ -171,6 +178,14 @@ impl Dispatch {
                         Done::Probed { server, result: probe(transport.as_ref(), &url, &fleet).await }
                     });
                 }
+                if !self.flights.values().any(|flight| self.is_suspect(&flight.asked))
+                    && let Some(asked) = self.suspects.pop_front()
+                {
+                    match self.fleet.take_slot(asked.avoid) {
+                        Some(slot) => self.ask(asked, slot),
+                        None => self.suspects.push_front(asked),
+                    }
+                }
                 while let Some(asked) = self.again.pop_front() {
                     match self.fleet.take_slot(asked.avoid) {
                         Some(slot) => self.ask(asked, slot),
@@ -182,12 +197,14 @@ impl Dispatch {
                 }
             } else {
                 input_open = false;
-                self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+                self.leave_waiting();
             }
-            if !input_open && self.again.is_empty() && self.flights.is_empty() {
+            let waiting = self.again.len() + self.suspects.len();
+            if !input_open && waiting == 0 && self.flights.is_empty() {
                 return Ended::Drained;
             }
-            let wants_input = input_open && self.again.is_empty() && self.fleet.has_slot();
+            let has_room = self.again.is_empty() && self.suspects.len() < MOST_SUSPECTS;
+            let wants_input = input_open && has_room && self.fleet.has_slot();
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
                 Phase::Running => self.fleet.next_change(),
@@ -271,7 +288,8 @@ impl Dispatch {
             Next::Again(asked) if self.stop.draining() => asked.record.ticket.tell(End::Remaining),
             Next::Again(asked) => {
                 self.fleet.count_retry();
-                self.again.push_back(asked);
+                let queue = if self.is_suspect(&asked) { &mut self.suspects } else { &mut self.again };
+                queue.push_back(asked);
             }
             Next::Leave(route) => {
                 if let Err(Closed(record)) = outlet.send(route).await {
@@ -327,8 +345,8 @@ impl Dispatch {
         match policy {
             Policy::Judge | Policy::Reject => return Next::Leave(Route::Aside(asked.record, rejection)),
             Policy::RetryRecord => asked.broken += 1,
-            // A server that is only full has not failed under the record.
-            Policy::RetryElsewhere { server: Trouble::Busy } | Policy::Local => {}
+            // A server that is full, or was not there, has not failed under the record.
+            Policy::RetryElsewhere { server: Trouble::Busy | Trouble::Down } | Policy::Local => {}
             Policy::RetryElsewhere { .. } => asked.moved += 1,
         }
         if asked.broken >= self.tries || asked.moved >= self.moves {
@@ -343,7 +361,18 @@ impl Dispatch {
             self.fleet.give_back(flight.slot);
             flight.asked.record.ticket.tell(End::Remaining);
         }
-        self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+        self.leave_waiting();
+    }
+
+    /// Tells the ends of the records that wait to be asked again.
+    fn leave_waiting(&mut self) {
+        let waiting = self.again.drain(..).chain(self.suspects.drain(..));
+        waiting.for_each(|asked| asked.record.ticket.tell(End::Remaining));
+    }
+
+    /// Whether as many servers have failed under the record as half of those it may take down.
+    fn is_suspect(&self, asked: &Asked) -> bool {
+        asked.moved >= self.moves.div_ceil(2)
     }
 }
 
