@@ -1,5 +1,7 @@
 //! Backpressure is nothing but the bounds of the edges: what is read ahead of the servers is counted here exactly.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::pipeline::{Run, View};

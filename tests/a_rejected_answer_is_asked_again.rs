@@ -1,5 +1,7 @@
 //! An answer that `validate` does not take is asked again, a counted number of times, and the chain stays a line.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::sim::{Fault, FaultKind};

@@ -1,5 +1,7 @@
 //! Trouble of a server costs the server a rest. Rows go to others, or wait, and lose no try by it.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::{

@@ -1,5 +1,7 @@
 //! A server takes the next record when it has a free slot: each gets as much as it can do.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::pipeline::Summary;

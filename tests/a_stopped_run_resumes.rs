@@ -1,5 +1,7 @@
 //! A run that was stopped says so, loses nothing, and goes on where it was.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::{

@@ -1,5 +1,7 @@
 //! Every input row has exactly one end, whatever the servers do.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::sim::{Dialect, Fault, FaultKind};

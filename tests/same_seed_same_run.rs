@@ -1,5 +1,7 @@
 //! What a run makes follows from its seed, not from the order in which things happened.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::sim::{Fault, FaultKind};

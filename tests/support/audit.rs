@@ -1,7 +1,5 @@
 //! Reads what a run left as a stranger would, from its files alone, and checks that nothing was lost or doubled.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "an auditor stops at the first thing that is wrong")]
-
 use super::Bench;
 use serde_json::Value;
 use std::{

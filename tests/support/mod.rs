@@ -3,7 +3,6 @@
 //! Everything runs on tokio's paused clock: a test that waits for what never comes is told so after a virtual month.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 pub mod audit;
 
@@ -209,7 +208,6 @@ pub fn seeds(count: u64) -> Vec<u64> {
 pub struct Trying(pub u64);
 
 impl Drop for Trying {
-    #[expect(clippy::print_stderr, reason = "what replays a failure belongs beside it")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("FOREBAY_SEED={} replays this", self.0);
