@@ -33,6 +33,8 @@ pub struct Landed {
     pub took: Duration,
     /// From sending to the first piece of answer, where the reply was streamed.
     pub first_token: Option<Duration>,
+    /// Whether the connection was lost in the middle of the reply.
+    pub broke_off: bool,
 }
 
 /// A pooled connection that the server closes just as we write to it costs nobody anything: so often it is tried
@@ -80,14 +82,21 @@ pub async fn attempt(
             Ok(Some(Err(TransportError::Connect(text) | TransportError::Lost(text)))) => break Ending::Lost(text),
         }
     };
+    let broke_off = matches!(ending, Ending::Lost(_));
     let collected = collector.finish(ending);
     let outcome =
         classify::classify(reply.status, &reply.content_type, reply.retry_after.as_deref(), &collected, request);
-    Landed { outcome, raw: collected.raw, took: started.elapsed(), first_token }
+    Landed { outcome, raw: collected.raw, took: started.elapsed(), first_token, broke_off }
 }
 
 fn failed(fault: Fault, started: Instant) -> Landed {
-    Landed { outcome: Outcome::Fault(fault), raw: Bytes::new(), took: started.elapsed(), first_token: None }
+    Landed {
+        outcome: Outcome::Fault(fault),
+        raw: Bytes::new(),
+        took: started.elapsed(),
+        first_token: None,
+        broke_off: false,
+    }
 }
 
 fn stalled(terms: &Terms) -> Fault {

@@ -175,7 +175,11 @@ impl Fleet {
                 }
                 Outcome::Fault(fault) => fault,
             };
-            let policy = retry::policy(fault.reason);
+            let policy = match retry::policy(fault.reason) {
+                // The server went, most likely, and took all its replies with it: that is no fault of the records.
+                Policy::RetryRecord if landed.broke_off => Policy::RetryElsewhere { server: Trouble::Failing },
+                policy => policy,
+            };
             let spread = now.duration_since(pool.silent_since).subsec_nanos().into();
             let rest = |failures| retry::backoff(failures, fault.retry_after, spread);
             match policy {

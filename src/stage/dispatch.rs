@@ -38,7 +38,8 @@ pub struct Settings {
     /// Whether replies are streamed. Streaming shows progress, so that a server that hangs is told from one that thinks.
     #[schemars(extend("x-content" = false))]
     pub stream: bool,
-    /// How often a record may meet a broken reply (cut off, not JSON, aborted) before it counts as failed.
+    /// How often a record may meet a broken reply (without its end, not JSON, aborted) before it counts as failed. A
+    /// reply that was lost with its connection is the server's trouble.
     #[schemars(extend("x-content" = false))]
     pub tries: u32,
     /// How many servers may fail under a record before it counts as failed: a row that makes servers crash must end.
@@ -85,6 +86,7 @@ impl super::Settings for Settings {
             flights: HashMap::new(),
             again: VecDeque::new(),
             leaving: FuturesUnordered::new(),
+            suspects: VecDeque::new(),
         })))
     }
 }
@@ -107,7 +109,13 @@ struct Dispatch {
     /// Records that wait for room in the outlet. Answers that come meanwhile are taken in and journaled; new records
     /// are not, so that these are never more than have been in flight.
     leaving: FuturesUnordered<BoxFuture<'static, Result<(), Closed>>>,
+    /// Records under which servers have failed again and again. One of them may be what makes servers crash, and each
+    /// crash takes down what flies beside it: asked one at a time, the others come through.
+    suspects: VecDeque<Asked>,
 }
+
+/// While so many suspects wait, no new records are taken.
+const MOST_SUSPECTS: usize = 64;
 
 /// A record that is being asked, and what it has cost so far.
 struct Asked {
@@ -185,6 +193,14 @@ impl Dispatch {
                         Done::Probed { server, result: probe(transport.as_ref(), &url, &fleet).await }
                     });
                 }
+                if !self.flights.values().any(|flight| self.is_suspect(&flight.asked))
+                    && let Some(asked) = self.suspects.pop_front()
+                {
+                    match self.fleet.take_slot(asked.avoid) {
+                        Some(slot) => self.ask(asked, slot),
+                        None => self.suspects.push_front(asked),
+                    }
+                }
                 while let Some(asked) = self.again.pop_front() {
                     match self.fleet.take_slot(asked.avoid) {
                         Some(slot) => self.ask(asked, slot),
@@ -196,12 +212,13 @@ impl Dispatch {
                 }
             } else {
                 input_open = false;
-                self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+                self.leave_waiting();
             }
-            if !input_open && self.again.is_empty() && self.flights.is_empty() {
+            let waiting = self.again.len() + self.suspects.len();
+            if !input_open && waiting == 0 && self.flights.is_empty() {
                 return Ended::Drained;
             }
-            let has_room = self.again.is_empty() && self.leaving.is_empty();
+            let has_room = self.again.is_empty() && self.leaving.is_empty() && self.suspects.len() < MOST_SUSPECTS;
             let wants_input = input_open && has_room && self.fleet.has_slot();
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
@@ -297,7 +314,8 @@ impl Dispatch {
             Next::Again(asked) if self.stop.draining() => asked.record.ticket.tell(End::Remaining),
             Next::Again(asked) => {
                 self.fleet.count_retry();
-                self.again.push_back(asked);
+                let queue = if self.is_suspect(&asked) { &mut self.suspects } else { &mut self.again };
+                queue.push_back(asked);
             }
             Next::Leave(route) => self.leave(route, request, outlet).await?,
         }
@@ -348,8 +366,8 @@ impl Dispatch {
         match policy {
             Policy::Judge | Policy::Reject => return Next::Leave(Route::Aside(asked.record, rejection)),
             Policy::RetryRecord => asked.broken += 1,
-            // A server that is only full has not failed under the record.
-            Policy::RetryElsewhere { server: Trouble::Busy } | Policy::Local => {}
+            // A server that is full, or was not there, has not failed under the record.
+            Policy::RetryElsewhere { server: Trouble::Busy | Trouble::Down } | Policy::Local => {}
             Policy::RetryElsewhere { .. } => asked.moved += 1,
         }
         if asked.broken >= self.tries || asked.moved >= self.moves {
@@ -364,7 +382,18 @@ impl Dispatch {
             self.fleet.give_back(flight.slot);
             flight.asked.record.ticket.tell(End::Remaining);
         }
-        self.again.drain(..).for_each(|asked| asked.record.ticket.tell(End::Remaining));
+        self.leave_waiting();
+    }
+
+    /// Tells the ends of the records that wait to be asked again.
+    fn leave_waiting(&mut self) {
+        let waiting = self.again.drain(..).chain(self.suspects.drain(..));
+        waiting.for_each(|asked| asked.record.ticket.tell(End::Remaining));
+    }
+
+    /// Whether as many servers have failed under the record as half of those it may take down.
+    fn is_suspect(&self, asked: &Asked) -> bool {
+        asked.moved >= self.moves.div_ceil(2)
     }
 }
 

@@ -1,10 +1,12 @@
 //! `read`: rows of the input files, one record each.
 
+mod ahead;
+
 use super::{Built, Ended, Knowledge, Parts, Stage};
 use crate::{
     edge::{Closed, Inlet, Outlet},
     error::{Error, ErrorKind},
-    format::{Framed, Limits, Rows},
+    format::{Framed, Limits},
     journal::RunDir,
     progress::Progress,
     record::{Door, End, Layout, Record, RecordId, Rejection, Role, Shape},
@@ -12,11 +14,11 @@ use crate::{
     stop::Stop,
     store::{InputFile, Place},
 };
+use ahead::Ahead;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::mpsc;
 
 /// Reads rows: JSONL or a JSON array, plain or compressed (gzip, zstd), told by content and not by name.
 ///
@@ -95,9 +97,6 @@ struct Read {
     bad: u64,
 }
 
-/// Rows that may wait between the thread that decodes and the task that hands them on.
-const AHEAD: usize = 16;
-
 /// Among the first this many rows, more bad ones than good ones mean that the file is not what it is taken for.
 const FIRST: u64 = 100;
 
@@ -136,9 +135,7 @@ impl Read {
     async fn read_file(&mut self, file: &InputFile, outlet: &Outlet) -> Result<Option<Ended>, Error> {
         let reader = self.progress.counted(file.open().await?);
         let limits = Limits { max_line_bytes: self.settings.max_line_bytes.0 };
-        let (sender, mut rows) = mpsc::channel(AHEAD);
-        let name = Arc::clone(&file.name);
-        let decoding = tokio::task::spawn_blocking(move || decode(reader, &name, limits, &sender));
+        let mut rows = Ahead::open(reader, Arc::clone(&file.name), limits);
         loop {
             if self.read >= self.limit {
                 return Ok(None);
@@ -146,21 +143,15 @@ impl Read {
             let framed = tokio::select! {
                 biased;
                 () = self.stop.draining_begins() => return Ok(Some(Ended::Drained)),
-                framed = rows.recv() => match framed {
+                framed = rows.next() => match framed? {
                     Some(framed) => framed,
-                    None => break,
+                    None => return Ok(None),
                 },
             };
             self.read += 1;
             if let Err(Closed(record)) = self.hand_on(file, framed, outlet).await? {
                 record.ticket.tell(End::Remaining);
                 return Ok(Some(Ended::DownstreamClosed));
-            }
-        }
-        match decoding.await {
-            Ok(ended) => ended.map(|()| None),
-            Err(panic) => {
-                Err(Error::new(ErrorKind::Bug, format!("the reader of {} panicked", file.name)).because(panic))
             }
         }
     }
@@ -203,24 +194,4 @@ fn too_many(id: &RecordId, bad: u64, read: u64, last: &Rejection) -> String {
          check the file, or raise `max_bad_rows` of the `read` stage",
         id.input, last.reason, last.detail
     )
-}
-
-/// Decodes and frames on a thread that may block, until the rows end or nobody takes them.
-fn decode(
-    reader: Box<dyn std::io::Read + Send>,
-    name: &str,
-    limits: Limits,
-    sender: &mpsc::Sender<Framed>,
-) -> Result<(), Error> {
-    let mut rows = Rows::open(reader, limits).map_err(|error| named(name, error))?;
-    for framed in rows.by_ref() {
-        if sender.blocking_send(framed).is_err() {
-            return Ok(());
-        }
-    }
-    rows.finish().map_err(|error| named(name, error))
-}
-
-fn named(name: &str, error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::FixInput, format!("{name}: {error}"))
 }

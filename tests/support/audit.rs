@@ -13,8 +13,30 @@ use std::{
 pub struct Found {
     /// Rows of the output by their `id`, as text.
     pub output: BTreeMap<u64, String>,
-    /// Rows set aside: input position and reason.
-    pub aside: BTreeMap<u64, String>,
+    /// Entries of what was set aside, by the row's `id`.
+    pub aside: BTreeMap<u64, Value>,
+}
+
+impl Found {
+    /// How many rows were set aside for each reason.
+    pub fn reasons(&self) -> BTreeMap<String, usize> {
+        let mut reasons = BTreeMap::new();
+        for entry in self.aside.values() {
+            *reasons.entry(entry["reason"].as_str().expect("a reason").to_owned()).or_default() += 1;
+        }
+        reasons
+    }
+
+    /// What stands in the row of the output about where its answer came from, if it has a new one.
+    pub fn provenance(&self, id: u64) -> Option<Value> {
+        let row: Value = serde_json::from_str(self.output.get(&id)?).expect("a row");
+        row.get("forebay").cloned()
+    }
+}
+
+/// How many attempts an entry of the aside file tells of.
+pub fn attempts(entry: &Value) -> usize {
+    entry["attempts"].as_array().expect("attempts").len()
 }
 
 /// Every input row is in the output once, or aside once, or (in a run that was stopped) nowhere; no line is torn; the
@@ -41,13 +63,13 @@ pub fn audit(bench: &Bench) -> Found {
     }
     for line in lines(Path::new(&bench.path("run/aside"))) {
         let entry: Value = serde_json::from_str(&line).expect("a whole line");
-        let position = entry["row"].as_u64().expect("a position");
-        let reason = entry["reason"].as_str().expect("a reason").to_owned();
-        assert!(found.aside.insert(position, reason).is_none(), "row {position} is aside twice");
+        // Positions are counted from 1, ids of the test's rows from 0.
+        let id = entry["row"].as_u64().expect("a position") - 1;
+        assert!(found.aside.insert(id, entry).is_none(), "row {id} is aside twice");
     }
 
     let output: BTreeSet<u64> = found.output.keys().copied().collect();
-    let aside: BTreeSet<u64> = found.aside.keys().map(|position| position - 1).collect();
+    let aside: BTreeSet<u64> = found.aside.keys().copied().collect();
     assert!(output.is_disjoint(&aside), "rows both in the output and aside: {:?}", output.intersection(&aside));
     let number = |key: &str| summary[key].as_u64().expect("a number");
     let sum = |key: &str| summary[key].as_object().expect("reasons").values().filter_map(Value::as_u64).sum::<u64>();
