@@ -7,6 +7,7 @@ mod attempt;
 mod choice;
 pub mod classify;
 mod http;
+mod mask;
 mod probe;
 mod reply;
 pub mod retry;

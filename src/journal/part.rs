@@ -32,7 +32,7 @@ pub struct PartLimits {
 
 /// A folder of part files, `part-00000.jsonl` and so on, that is being written.
 ///
-/// A row's end is told only when its part is committed. Dropping this with rows uncommitted leaves them undone.
+/// A row's end is told only when its part is committed. Dropped with rows uncommitted, it tells that they remain.
 pub struct PartFiles {
     folder: Place,
     run: Arc<RunDir>,
@@ -135,10 +135,17 @@ impl PartFiles {
         let shown = self.folder.join(&part.name).to_string();
         self.run.commit(&shown, part.rows.iter().map(|(id, end, _)| (id, *end))).await?;
         self.next += 1;
-        for (_, end, ticket) in part.rows {
+        for (_, end, ticket) in part.rows.drain(..) {
             ticket.tell(end);
         }
         Ok(())
+    }
+}
+
+impl Drop for OpenPart {
+    fn drop(&mut self) {
+        // Only what no commit names is still here.
+        self.rows.drain(..).for_each(|(_, _, ticket)| ticket.tell(End::Remaining));
     }
 }
 

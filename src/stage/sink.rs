@@ -2,7 +2,7 @@
 
 use super::{Built, Ended, Knowledge, Parts, Stage};
 use crate::{
-    edge::{Inlet, Outlet},
+    edge::{Closed, Inlet, Outlet},
     error::Error,
     fleet::Fleet,
     format::shape,
@@ -135,8 +135,8 @@ impl Sink {
             let line = match line(&record) {
                 Ok(line) => line,
                 Err(rejection) => {
-                    // The aside writer outlives every stage.
-                    if outlet.aside(record, rejection).await.is_err() {
+                    if let Err(Closed(record)) = outlet.aside(record, rejection).await {
+                        record.ticket.tell(End::Remaining);
                         return Ok(Ended::DownstreamClosed);
                     }
                     continue;

@@ -76,14 +76,14 @@ impl Bench {
     }
 
     /// Runs a plan to its end over `servers`, and audits what it left.
-    pub async fn run(&self, plan: Plan, servers: &InProcess) -> Summary {
+    pub async fn run(&self, plan: Plan, servers: &Arc<InProcess>) -> Summary {
         let summary = self.run_stoppable(plan, servers, |_| ()).await;
         audit::audit(self);
         summary
     }
 
     /// Runs a plan; `with` gets what stops it.
-    pub async fn run_stoppable(&self, plan: Plan, servers: &InProcess, with: impl FnOnce(Stopper)) -> Summary {
+    pub async fn run_stoppable(&self, plan: Plan, servers: &Arc<InProcess>, with: impl FnOnce(Stopper)) -> Summary {
         let options = options(servers);
         with(options.stopper.clone());
         let run = Run::prepare(plan, options).await.expect("the run can start");
@@ -96,13 +96,13 @@ impl Bench {
 }
 
 /// Options of a run over these servers.
-pub fn options(servers: &InProcess) -> Options {
-    let transport: Arc<dyn Transport> = Arc::new(servers.clone());
+pub fn options(servers: &Arc<InProcess>) -> Options {
+    let transport: Arc<dyn Transport> = Arc::clone(servers) as Arc<dyn Transport>;
     Options::new(Some(transport))
 }
 
 /// Simulated servers with short answers.
-pub fn servers(count: usize, change: impl FnOnce(&mut SimSettings)) -> InProcess {
+pub fn servers(count: usize, change: impl FnOnce(&mut SimSettings)) -> Arc<InProcess> {
     let mut settings = SimSettings {
         servers: count,
         model: "demo".to_owned(),
@@ -111,7 +111,7 @@ pub fn servers(count: usize, change: impl FnOnce(&mut SimSettings)) -> InProcess
         ..SimSettings::default()
     };
     change(&mut settings);
-    InProcess::start(settings)
+    Arc::new(InProcess::start(settings))
 }
 
 /// `count` rows of which about `empty` of 100 have no answer; each row is unlike all others.
