@@ -1,5 +1,6 @@
 //! What a run shows while it goes: one live line on a terminal, a plain line now and then elsewhere.
 
+use super::note;
 use crate::{pipeline::View, record::End, watch::Rate};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{
@@ -70,7 +71,7 @@ pub fn show(view: Arc<View>) -> Shown {
                     bar.set_message(line);
                     bar.tick();
                 }
-                None => eprintln!("{line}"),
+                None => note(&line),
             }
             if last {
                 return;

@@ -186,7 +186,9 @@ impl Dispatch {
             if !input_open && self.again.is_empty() && self.flights.is_empty() {
                 return Ended::Drained;
             }
-            let wants_input = input_open && self.again.is_empty() && self.fleet.has_slot();
+            // One record may wait here for a slot: only by taking is it known that there is another one, and a run
+            // that has nothing left to ask must end also when no server is up.
+            let wants_input = input_open && self.again.is_empty();
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
                 Phase::Running => self.fleet.next_change(),
@@ -204,7 +206,6 @@ impl Dispatch {
                 }
                 () = self.stop.changed() => {}
                 record = inlet.next(), if wants_input => match record {
-                    // A slot was free a moment ago, and nobody else takes slots while this waits.
                     Some(record) => self.again.push_back(Asked::new(record)),
                     None => input_open = false,
                 },

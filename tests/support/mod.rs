@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 pub mod audit;
+pub mod program;
 
 use forebay::{
     config,
