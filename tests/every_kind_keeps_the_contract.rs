@@ -345,9 +345,15 @@ async fn what_goes_in_comes_out_once_passed_around_or_aside() {
         let all: BTreeSet<u64> = (1..=ROWS as u64).collect();
         if ends_records(kind) {
             let aside = out.rows(kind.name);
-            let written: Vec<u64> = support::audit::lines(rig.bench.path("out").as_ref()).iter().map(|row| id(row)).collect();
+            let written: Vec<u64> =
+                support::audit::lines(rig.bench.path("out").as_ref()).iter().map(|row| id(row)).collect();
             assert_eq!(written.len() + aside.len(), ROWS, "{}: {written:?} and {aside:?}", kind.name);
-            assert_eq!(written.into_iter().map(|id| id + 1).chain(aside).collect::<BTreeSet<_>>(), all, "{}", kind.name);
+            assert_eq!(
+                written.into_iter().map(|id| id + 1).chain(aside).collect::<BTreeSet<_>>(),
+                all,
+                "{}",
+                kind.name
+            );
         } else {
             assert_eq!(out.rows(kind.name), all, "{}", kind.name);
             let by_itself = rig.door.tally().count(|end| *end != End::Forwarded);

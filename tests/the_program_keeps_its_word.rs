@@ -75,8 +75,7 @@ const SUMMARY: &[&str] = &[
 ];
 const SERVER: &[&str] =
     &["url", "requests", "accepted", "completion_tokens", "tokens_per_second", "in_flight", "state"];
-const STAGE: &[&str] =
-    &["name", "in", "out", "aside", "busy_s", "waited_for_input_s", "waited_for_room_s"];
+const STAGE: &[&str] = &["name", "in", "out", "aside", "busy_s", "waited_for_input_s", "waited_for_room_s"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_summary_has_these_keys_and_no_others() {

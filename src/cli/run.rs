@@ -149,7 +149,7 @@ fn make_room_for_files(fleet: Option<&FleetSettings>) {
 fn table(summary: &Summary, run_dir: &str) -> String {
     let mut lines = Vec::new();
     if summary.simulated {
-        lines.push(format!("SIMULATED: no answer comes from a model"));
+        lines.push("SIMULATED: no answer comes from a model".to_owned());
     }
     let heading = if summary.complete { "complete" } else { "stopped; the same command takes it up again" };
     lines.push(format!("{}: {heading}, after {:.1} s", summary.name, summary.seconds));
@@ -168,7 +168,10 @@ fn table(summary: &Summary, run_dir: &str) -> String {
     }
     if !summary.servers.is_empty() {
         lines.push(format!("{} requests, {} of them again", summary.requests, summary.retries));
-        lines.push(format!("  {:<34} {:>9} {:>9} {:>12} {:>9}  state", "server", "requests", "accepted", "tokens", "tokens/s"));
+        lines.push(format!(
+            "  {:<34} {:>9} {:>9} {:>12} {:>9}  state",
+            "server", "requests", "accepted", "tokens", "tokens/s"
+        ));
         for server in &summary.servers {
             let tokens = server.completion_tokens.map_or("-".to_owned(), |tokens| tokens.to_string());
             let speed = server.tokens_per_second.map_or("-".to_owned(), |speed| format!("{speed:.0}"));

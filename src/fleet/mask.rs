@@ -88,7 +88,10 @@ mod tests {
             assert_eq!(masked(&[before, after]).await, "Bearer ******, sk-*** and ***", "cut at {at}");
         }
         let letters: Vec<String> = text.chars().map(String::from).collect();
-        assert_eq!(masked(&letters.iter().map(String::as_str).collect::<Vec<_>>()).await, "Bearer ******, sk-*** and ***");
+        assert_eq!(
+            masked(&letters.iter().map(String::as_str).collect::<Vec<_>>()).await,
+            "Bearer ******, sk-*** and ***"
+        );
     }
 
     #[tokio::test]

@@ -68,6 +68,19 @@ fn part_age() -> Duration {
     Duration(std::time::Duration::from_secs(300))
 }
 
+impl Settings {
+    /// Writes to the folder `path`, with everything else as it is by default.
+    pub fn new(path: impl Into<String>) -> Self {
+        Settings {
+            path: path.into(),
+            format: Format::default(),
+            part_rows: part_rows(),
+            part_size: part_size(),
+            part_age: part_age(),
+        }
+    }
+}
+
 impl super::Settings for Settings {
     const KIND: &'static str = "sink";
     const NEEDS: &'static [Knowledge] = &[Knowledge::Row];
