@@ -6,6 +6,8 @@
 //!
 //! The servers are SIMULATED, in this process; for real ones, hand `Options::new` an `HttpTransport`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it did")]
+
 use forebay::{
     Error,
     edge::Route,

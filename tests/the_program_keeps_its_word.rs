@@ -1,5 +1,7 @@
 //! The program as scripts and people meet it: exit codes, signals, `summary.json`, and what it prints.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};

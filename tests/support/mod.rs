@@ -1,6 +1,7 @@
 //! What the tests of whole pipelines share: a folder with an input, a run over simulated servers, and an auditor.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 pub mod audit;
 pub mod program;
