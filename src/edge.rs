@@ -3,7 +3,7 @@
 //! This is the only file that knows `async_channel`. Backpressure is nothing but these bounds: a stage that waits
 //! for room waits because the stages after it do, up to the servers.
 
-use crate::record::{Record, Rejection};
+use crate::record::{End, Record, Rejection};
 use std::{
     sync::{
         Arc,
@@ -27,7 +27,7 @@ pub enum Route {
 /// Where a stage takes its records from.
 #[derive(Debug, Clone)]
 pub struct Inlet {
-    records: async_channel::Receiver<Record>,
+    records: Arc<Receiver>,
     account: Arc<Account>,
 }
 
@@ -45,6 +45,9 @@ pub struct Outlet {
 pub struct Sender(async_channel::Sender<Record>);
 
 /// The end of an edge that gives records; an [`Inlet`] is made of one.
+///
+/// A stage that ends early leaves records behind in its edge: when this is dropped, it tells that they remain to be
+/// done, so that no stage has to.
 #[derive(Debug)]
 pub struct Receiver(async_channel::Receiver<Record>);
 
@@ -52,7 +55,7 @@ pub struct Receiver(async_channel::Receiver<Record>);
 #[derive(Debug, Clone)]
 pub struct AsideSender(async_channel::Sender<(Record, Rejection)>);
 
-/// What the aside writer reads.
+/// What the aside writer reads. Dropped early, it does as [`Receiver`] does.
 #[derive(Debug)]
 pub struct AsideInlet(async_channel::Receiver<(Record, Rejection)>);
 
@@ -89,28 +92,47 @@ pub fn aside_edge(capacity: usize) -> (AsideSender, AsideInlet) {
 impl Inlet {
     /// The inlet of a stage that keeps `account`.
     pub fn new(receiver: Receiver, account: Arc<Account>) -> Self {
-        Inlet { records: receiver.0, account }
+        Inlet { records: Arc::new(receiver), account }
     }
 
     /// The inlet of the first stage: it has ended before it began.
     pub fn empty() -> Self {
-        Inlet { records: edge(1).1.0, account: Arc::default() }
+        Inlet::new(edge(1).1, Arc::default())
     }
 
     /// The next record, or `None` when the stages before have ended and nothing is left.
     ///
     /// Cancel safe: a future dropped before it is ready takes nothing.
     pub async fn next(&self) -> Option<Record> {
-        let record = match self.records.try_recv() {
+        let record = match self.records.0.try_recv() {
             Ok(record) => record,
             Err(async_channel::TryRecvError::Closed) => return None,
             Err(async_channel::TryRecvError::Empty) => {
                 let _waiting = Waiting::new(&self.account.waited_for_input_us);
-                self.records.recv().await.ok()?
+                self.records.0.recv().await.ok()?
             }
         };
         self.account.taken.fetch_add(1, Ordering::Relaxed);
         Some(record)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // Closed first: what a sender is just putting in is either seen here or handed back to it.
+        self.0.close();
+        while let Ok(record) = self.0.try_recv() {
+            record.ticket.tell(End::Remaining);
+        }
+    }
+}
+
+impl Drop for AsideInlet {
+    fn drop(&mut self) {
+        self.0.close();
+        while let Ok((record, _)) = self.0.try_recv() {
+            record.ticket.tell(End::Remaining);
+        }
     }
 }
 
@@ -240,6 +262,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Door, Reason, RecordId};
 
     fn chain(capacity: usize) -> (Outlet, Inlet, AsideInlet, Arc<Account>) {
         let account = Arc::new(Account::default());
@@ -268,6 +291,25 @@ mod tests {
         let Err(Closed(record)) = outlet.pass(Record::unbound("{\"a\":1}")).await else { panic!("nobody takes it") };
         assert_eq!(&record.row[..], b"{\"a\":1}");
         assert_eq!(account.passed(), 0);
+    }
+
+    #[tokio::test]
+    async fn records_that_nobody_took_remain_to_be_done() {
+        let door = Door::new(100);
+        let (outlet, inlet, rejected, _account) = chain(4);
+        for row in 1..=3 {
+            let id = RecordId::new("t.jsonl", row, b"{}");
+            let ticket = door.enter(id.clone(), 2).await;
+            let record = Record::new(id, "{}".into(), Arc::default(), ticket);
+            match row {
+                3 => outlet.aside(record, Reason::Empty.into()).await.expect("there is room"),
+                _ => outlet.pass(record).await.expect("there is room"),
+            }
+        }
+        drop(inlet.clone());
+        assert_eq!(door.tally().ends.len(), 0, "another worker may still take them");
+        drop((inlet, rejected));
+        assert_eq!(door.tally().ends[&End::Remaining], 3);
     }
 
     #[tokio::test]

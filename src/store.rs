@@ -110,6 +110,36 @@ impl Place {
         BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), UPLOAD_BUFFER).with_max_concurrency(2)
     }
 
+    /// Removes what a killed process has left of unfinished files in this folder, those whose names begin with `prefix`.
+    ///
+    /// Only local folders have such files: object_store writes to `NAME#1` and renames. It does not list them, but a
+    /// reader that takes every file in a folder would.
+    pub async fn sweep(&self, prefix: &'static str) -> Result<(), Error> {
+        let Some(folder) = self.local.clone() else { return Ok(()) };
+        let unfinished = move |name: &str| {
+            let end = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('#'));
+            end.is_some_and(|(_, number)| number.parse::<u64>().is_ok())
+        };
+        let swept = tokio::task::spawn_blocking(move || {
+            let entries = match std::fs::read_dir(folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                if entry.file_name().to_str().is_some_and(&unfinished) {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        });
+        let cannot = format!("cannot clear unfinished files out of {self}");
+        match swept.await {
+            Ok(swept) => swept.map_err(|error: std::io::Error| Error::new(ErrorKind::FixStore, cannot).because(error)),
+            Err(panic) => Err(Error::new(ErrorKind::Bug, cannot).because(panic)),
+        }
+    }
+
     /// The names of the files directly in this folder, sorted; empty if there is no such folder.
     pub async fn names(&self) -> Result<Vec<String>, Error> {
         let listed = self.store.list_with_delimiter(Some(&self.path)).await;
@@ -232,6 +262,21 @@ mod tests {
         assert!(place.create("1").await.expect("writes"));
         assert!(!place.create("2").await.expect("asks"));
         assert_eq!(place.read().await.expect("reads").as_deref(), Some(&b"1"[..]));
+    }
+
+    #[tokio::test]
+    async fn only_unfinished_files_are_swept_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["part-00000.jsonl", "part-00001.jsonl#1", "part-00001.jsonl#2", "part-2#x", "notes#1"] {
+            std::fs::write(folder.path().join(name), "{}").expect("writes");
+        }
+        let place = Place::parse(folder.path().to_str().expect("utf-8")).expect("a place");
+        place.sweep("part-").await.expect("sweeps");
+        place.join("not there").sweep("part-").await.expect("nothing to sweep");
+        let left = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name().into_string().expect("utf-8")).collect();
+        left.sort();
+        assert_eq!(left, ["notes#1", "part-00000.jsonl", "part-2#x"]);
     }
 
     #[tokio::test]

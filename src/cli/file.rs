@@ -1,5 +1,6 @@
 //! The pipeline file as it is named on a command line, for every command that takes one.
 
+use super::note;
 use crate::{
     config,
     diagnostic::Diagnostics,
@@ -47,5 +48,5 @@ impl FileArgs {
 /// Prints what is wrong with a file to standard error; in colour on a terminal that does not forbid it.
 pub fn print_diagnostics(diagnostics: &Diagnostics) {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    eprint!("{}", diagnostics.render(colour));
+    note(diagnostics.render(colour).trim_end_matches('\n'));
 }

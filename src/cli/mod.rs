@@ -1,7 +1,5 @@
 //! The commands, one file each. Nothing else in the program prints.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the commands are where the program speaks")]
-
 pub mod audit;
 pub mod check;
 pub mod file;
@@ -60,7 +58,7 @@ pub fn main(command: Command, kinds: &Kinds) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
+            note(&format!("error: cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -84,12 +82,17 @@ pub fn main(command: Command, kinds: &Kinds) -> ExitCode {
 
 /// Prints an error with the chain of its causes.
 fn tell(error: &Error) {
-    eprintln!("error: {error}");
+    note(&format!("error: {error}"));
     let mut cause = error.source();
     while let Some(next) = cause {
-        eprintln!("  because: {next}");
+        note(&format!("  because: {next}"));
         cause = next.source();
     }
+}
+
+/// Prints a line to standard error. If nobody reads it any more, there is nobody to tell.
+fn note(line: &str) {
+    let _unread = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Prints to standard output. A reader that has gone (`forebay schema | head`) has seen enough.

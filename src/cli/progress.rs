@@ -1,5 +1,6 @@
 //! What a run shows while it goes: one live line on a terminal, a plain line now and then elsewhere.
 
+use super::note;
 use crate::{pipeline::View, record::End, watch::Rate};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{
@@ -17,10 +18,12 @@ pub fn log_writer() -> impl Write {
     struct Above;
     impl Write for Above {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            TERMINAL.suspend(|| io::stderr().write_all(bytes)).map(|()| bytes.len())
+            // An error would be printed by the logger, to the same place: where nobody reads, nobody is told.
+            let _unread = TERMINAL.suspend(|| io::stderr().write_all(bytes));
+            Ok(bytes.len())
         }
         fn flush(&mut self) -> io::Result<()> {
-            io::stderr().flush()
+            Ok(())
         }
     }
     Above
@@ -70,7 +73,7 @@ pub fn show(view: Arc<View>) -> Shown {
                     bar.set_message(line);
                     bar.tick();
                 }
-                None => eprintln!("{line}"),
+                None => note(&line),
             }
             if last {
                 return;

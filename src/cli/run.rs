@@ -3,7 +3,7 @@
 use super::{
     RESUMABLE,
     file::{FileArgs, print_diagnostics},
-    progress,
+    note, print, progress,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -76,7 +76,7 @@ pub async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, Error> {
     }
     drop(simulated);
     let summary = ended?;
-    print(&summary, &run_dir);
+    print(&table(&summary, &run_dir))?;
     Ok(if summary.complete { ExitCode::SUCCESS } else { ExitCode::from(RESUMABLE) })
 }
 
@@ -120,7 +120,7 @@ async fn start_simulated(plan: &mut Plan) -> Result<Option<HttpServers>, Error> 
         Error::new(ErrorKind::FixMachine, "cannot start simulated servers on this machine").because(error)
     })?;
     fleet.servers = servers.urls();
-    eprintln!("SIMULATED: {} servers in this process; no answer comes from a model", fleet.servers.len());
+    note(&format!("SIMULATED: {} servers in this process; no answer comes from a model", fleet.servers.len()));
     Ok(Some(servers))
 }
 
@@ -145,44 +145,48 @@ fn make_room_for_files(fleet: Option<&FleetSettings>) {
     }
 }
 
-/// Prints the table at the end of a run.
-fn print(summary: &Summary, run_dir: &str) {
+/// The table at the end of a run.
+fn table(summary: &Summary, run_dir: &str) -> String {
+    let mut lines = Vec::new();
     if summary.simulated {
-        println!("SIMULATED: no answer comes from a model");
+        lines.push("SIMULATED: no answer comes from a model".to_owned());
     }
     let heading = if summary.complete { "complete" } else { "stopped; the same command takes it up again" };
-    println!("{}: {heading}, after {:.1} s", summary.name, summary.seconds);
-    println!("  {:>10} rows in", summary.rows_in);
-    println!("  {:>10} accepted", summary.accepted);
-    println!("  {:>10} forwarded (they had an answer)", summary.forwarded);
+    lines.push(format!("{}: {heading}, after {:.1} s", summary.name, summary.seconds));
+    lines.push(format!("  {:>10} rows in", summary.rows_in));
+    lines.push(format!("  {:>10} accepted", summary.accepted));
+    lines.push(format!("  {:>10} forwarded (they had an answer)", summary.forwarded));
     for (heading, reasons) in
         [("rejected", &summary.rejected), ("failed", &summary.failed), ("unreadable", &summary.bad_input)]
     {
         for (reason, count) in reasons {
-            println!("  {count:>10} {heading}: {reason}");
+            lines.push(format!("  {count:>10} {heading}: {reason}"));
         }
     }
     if summary.remaining > 0 {
-        println!("  {:>10} remaining", summary.remaining);
+        lines.push(format!("  {:>10} remaining", summary.remaining));
     }
     if !summary.servers.is_empty() {
-        println!("{} requests, {} of them again", summary.requests, summary.retries);
-        println!("  {:<34} {:>9} {:>9} {:>12} {:>9}  state", "server", "requests", "accepted", "tokens", "tokens/s");
+        lines.push(format!("{} requests, {} of them again", summary.requests, summary.retries));
+        lines.push(format!(
+            "  {:<34} {:>9} {:>9} {:>12} {:>9}  state",
+            "server", "requests", "accepted", "tokens", "tokens/s"
+        ));
         for server in &summary.servers {
             let tokens = server.completion_tokens.map_or("-".to_owned(), |tokens| tokens.to_string());
             let speed = server.tokens_per_second.map_or("-".to_owned(), |speed| format!("{speed:.0}"));
-            println!(
+            lines.push(format!(
                 "  {:<34} {:>9} {:>9} {tokens:>12} {speed:>9}  {}",
                 server.url, server.requests, server.accepted, server.state
-            );
+            ));
         }
     }
-    println!(
+    lines.push(format!(
         "  {:<16} {:>9} {:>9} {:>8} {:>11} {:>12} {:>11}",
         "stage", "in", "out", "aside", "at work, s", "no input, s", "no room, s"
-    );
+    ));
     for stage in &summary.stages {
-        println!(
+        lines.push(format!(
             "  {:<16} {:>9} {:>9} {:>8} {:>11.1} {:>12.1} {:>11.1}",
             stage.name,
             stage.taken,
@@ -191,10 +195,12 @@ fn print(summary: &Summary, run_dir: &str) {
             stage.busy_s,
             stage.waited_for_input_s,
             stage.waited_for_room_s
-        );
+        ));
     }
     if let Some(name) = summary.bottleneck() {
-        println!("the others waited for `{name}`");
+        lines.push(format!("the others waited for `{name}`"));
     }
-    println!("set aside: {run_dir}/aside; in numbers: {run_dir}/summary.json");
+    lines.push(format!("set aside: {run_dir}/aside; in numbers: {run_dir}/summary.json"));
+    lines.push(String::new());
+    lines.join("\n")
 }

@@ -1,5 +1,6 @@
 //! `forebay sim`: simulated inference servers, to try pipelines on before any GPU is paid for.
 
+use super::print;
 use crate::{
     Error, ErrorKind,
     sim::{Dialect, Fault, HttpServers, ReasoningField, SimSettings},
@@ -99,11 +100,8 @@ pub async fn run(args: Args) -> Result<ExitCode, Error> {
         let what = format!("cannot listen on {count} ports from {first} on; choose another --port, or 0 for any");
         Error::new(ErrorKind::FixMachine, what).because(error)
     })?;
-    println!("simulated servers of model {model:?}:");
-    for url in servers.urls() {
-        println!("{url}");
-    }
-    println!("press Ctrl-C to stop");
+    let urls = servers.urls().join("\n");
+    print(&format!("simulated servers of model {model:?}:\n{urls}\npress Ctrl-C to stop\n"))?;
     tokio::signal::ctrl_c()
         .await
         .map_err(|error| Error::new(ErrorKind::FixMachine, "cannot wait for Ctrl-C").because(error))?;

@@ -1,6 +1,9 @@
 //! The [`Transport`] over HTTP; the only file that knows reqwest.
 
-use super::transport::{Call, Reply, Transport, TransportError};
+use super::{
+    mask::Mask,
+    transport::{Call, Reply, Transport, TransportError},
+};
 use crate::{
     error::{Error, ErrorKind},
     setting::SecretText,
@@ -16,13 +19,15 @@ use std::{error::Error as StdError, io, time::Duration};
 #[derive(Debug, Clone)]
 pub struct HttpTransport {
     client: Client,
+    /// What no reply may show.
+    key: Option<SecretText>,
 }
 
 impl HttpTransport {
     /// A client that gives up connecting after `connect_timeout`, and closes a connection that was idle for
     /// `idle_timeout` (which must be less than the servers' own limit, 5 s for uvicorn).
     ///
-    /// `api_key` is sent as a bearer token and shown nowhere.
+    /// `api_key` is sent as a bearer token and shown nowhere: a reply that quotes it says `***` instead.
     ///
     /// # Errors
     /// `FixPipeline` if the key cannot stand in a header; `FixMachine` if TLS cannot be set up.
@@ -56,7 +61,7 @@ impl HttpTransport {
             .no_proxy()
             .build()
             .map_err(|error| Error::new(ErrorKind::FixMachine, "cannot set up the HTTP client").because(error))?;
-        Ok(HttpTransport { client })
+        Ok(HttpTransport { client, key: api_key.cloned() })
     }
 }
 
@@ -67,17 +72,21 @@ impl Transport for HttpTransport {
             Some(body) => self.client.post(url).body(body),
             None => self.client.get(url),
         };
+        let key = self.key.clone();
         async move {
             let response = request.send().await.map_err(|error| why(&error))?;
             let header = |name: HeaderName| {
                 response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
             };
-            Ok(Reply {
-                status: response.status().as_u16(),
-                content_type: header(CONTENT_TYPE).unwrap_or_default(),
-                retry_after: header(RETRY_AFTER),
-                body: response.bytes_stream().map(|piece| piece.map_err(|error| why(&error))).boxed(),
-            })
+            let (status, content_type) = (response.status(), header(CONTENT_TYPE).unwrap_or_default());
+            let retry_after = header(RETRY_AFTER);
+            let mask = key.and_then(|key| Mask::new(&key, !status.is_success()));
+            let pieces = response.bytes_stream().map(|piece| piece.map_err(|error| why(&error)));
+            let body = match mask {
+                Some(mask) => mask.over(pieces).boxed(),
+                None => pieces.boxed(),
+            };
+            Ok(Reply { status: status.as_u16(), content_type, retry_after, body })
         }
         .boxed()
     }

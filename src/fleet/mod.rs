@@ -7,6 +7,7 @@ mod attempt;
 mod choice;
 pub mod classify;
 mod http;
+mod mask;
 mod probe;
 mod reply;
 pub mod retry;
@@ -145,11 +146,6 @@ impl Fleet {
             server.sent(now);
             Some(Slot { server: index, url: Arc::clone(&server.url) })
         })
-    }
-
-    /// Whether any server has a free slot.
-    pub fn has_slot(&self) -> bool {
-        self.with(|pool, now| !pool.gathering(now) && pool.servers.iter().any(|server| server.is_free(now)))
     }
 
     /// Brings back a slot whose request came to nothing that says anything about the server.

@@ -32,7 +32,7 @@ pub struct PartLimits {
 
 /// A folder of part files, `part-00000.jsonl` and so on, that is being written.
 ///
-/// A row's end is told only when its part is committed. Dropping this with rows uncommitted leaves them undone.
+/// A row's end is told only when its part is committed. Dropped with rows uncommitted, it tells that they remain.
 pub struct PartFiles {
     folder: Place,
     run: Arc<RunDir>,
@@ -55,6 +55,9 @@ struct OpenPart {
 
 /// Lines are gathered to about this much before they are compressed into a frame and go out.
 const FRAME: usize = 1 << 20;
+
+/// How the names of parts begin.
+const PREFIX: &str = "part-";
 
 /// zstd's own default: near its best ratio per CPU second.
 const LEVEL: i32 = 3;
@@ -85,6 +88,7 @@ impl PartFiles {
                 format!("{folder} already holds parts that are not of this run: name another folder, or empty it");
             return Err(Error::new(ErrorKind::FixStore, message));
         }
+        folder.sweep(PREFIX).await?;
         // A part that was published but not committed when the process died has the highest number; its rows are made
         // again, and it is overwritten. Committed ones are never touched.
         let next = run.done().parts(&folder.to_string()).max().map_or(0, |last| last + 1);
@@ -100,7 +104,7 @@ impl PartFiles {
     pub async fn add(&mut self, line: &[u8], id: RecordId, end: End, mut ticket: Ticket) -> Result<(), Error> {
         let (folder, format, next) = (&self.folder, self.format, self.next);
         let part = self.open.get_or_insert_with(|| {
-            let name = format!("part-{next:05}.{}", format.extension());
+            let name = format!("{PREFIX}{next:05}.{}", format.extension());
             OpenPart {
                 upload: folder.join(&name).upload(),
                 name,
@@ -135,10 +139,17 @@ impl PartFiles {
         let shown = self.folder.join(&part.name).to_string();
         self.run.commit(&shown, part.rows.iter().map(|(id, end, _)| (id, *end))).await?;
         self.next += 1;
-        for (_, end, ticket) in part.rows {
+        for (_, end, ticket) in part.rows.drain(..) {
             ticket.tell(end);
         }
         Ok(())
+    }
+}
+
+impl Drop for OpenPart {
+    fn drop(&mut self) {
+        // Only what no commit names is still here.
+        self.rows.drain(..).for_each(|(_, _, ticket)| ticket.tell(End::Remaining));
     }
 }
 
@@ -161,7 +172,7 @@ impl OpenPart {
 
 /// The number in a part's name.
 pub(super) fn number(name: &str) -> Option<u64> {
-    name.strip_prefix("part-")?.split('.').next()?.parse().ok()
+    name.strip_prefix(PREFIX)?.split('.').next()?.parse().ok()
 }
 
 fn cannot_write(folder: &Place, error: std::io::Error) -> Error {

@@ -106,6 +106,13 @@ impl Draft {
         self
     }
 
+    /// The same with its run kept in this directory.
+    #[must_use]
+    pub fn run(mut self, directory: impl Into<String>) -> Self {
+        self.run = directory.into();
+        self
+    }
+
     /// The plan, or everything that is wrong with the chain. The values in its settings are not looked at.
     pub fn check(self) -> Result<Plan, Vec<Fault>> {
         let links: Vec<Link<'_>> = self.stages.iter().map(DraftStage::link).collect();

@@ -218,8 +218,10 @@ impl Dispatch {
             if !input_open && waiting == 0 && self.flights.is_empty() {
                 return Ended::Drained;
             }
+            // One record may wait here for a slot: only by taking is it known that there is another one, and a run
+            // that has nothing left to ask must end also when no server is up.
             let has_room = self.again.is_empty() && self.leaving.is_empty() && self.suspects.len() < MOST_SUSPECTS;
-            let wants_input = input_open && has_room && self.fleet.has_slot();
+            let wants_input = input_open && has_room;
             let wakes = match phase {
                 Phase::Draining(until) => Some(until),
                 Phase::Running => self.fleet.next_change(),
@@ -243,7 +245,6 @@ impl Dispatch {
                 }
                 () = self.stop.changed() => {}
                 record = inlet.next(), if wants_input => match record {
-                    // A slot was free a moment ago, and nobody else takes slots while this waits.
                     Some(record) => {
                         if let Err(ended) = self.take(record, outlet).await {
                             return ended;

@@ -13,7 +13,13 @@ mod validate;
 mod workers;
 
 pub use aside::AsideWriter;
+pub use dispatch::Settings as DispatchSettings;
+pub use filter::Settings as FilterSettings;
 pub use parts::{Judge, Parts};
+pub use read::Settings as ReadSettings;
+pub use sink::{Format as SinkFormat, Settings as SinkSettings};
+pub use template::{Render, Settings as TemplateSettings};
+pub use validate::{OnReject, Requirement, Settings as ValidateSettings};
 pub use workers::Workers;
 
 use crate::{

@@ -54,6 +54,19 @@ fn max_bad_rows() -> u64 {
     1_000
 }
 
+impl Settings {
+    /// Reads what `path` names, with everything else as it is by default.
+    pub fn new(path: impl Into<String>) -> Self {
+        Settings {
+            path: path.into(),
+            shape: None,
+            roles: BTreeMap::new(),
+            max_line_bytes: max_line_bytes(),
+            max_bad_rows: max_bad_rows(),
+        }
+    }
+}
+
 impl super::Settings for Settings {
     const KIND: &'static str = "read";
     const GIVES: &'static [Knowledge] = &[Knowledge::Row];

@@ -2,7 +2,7 @@
 
 use super::{Built, Ended, Knowledge, Parts, Stage};
 use crate::{
-    edge::{Inlet, Outlet},
+    edge::{Closed, Inlet, Outlet},
     error::Error,
     fleet::Fleet,
     format::shape,
@@ -66,6 +66,19 @@ fn part_size() -> Size {
 
 fn part_age() -> Duration {
     Duration(std::time::Duration::from_secs(300))
+}
+
+impl Settings {
+    /// Writes to the folder `path`, with everything else as it is by default.
+    pub fn new(path: impl Into<String>) -> Self {
+        Settings {
+            path: path.into(),
+            format: Format::default(),
+            part_rows: part_rows(),
+            part_size: part_size(),
+            part_age: part_age(),
+        }
+    }
 }
 
 impl super::Settings for Settings {
@@ -135,8 +148,8 @@ impl Sink {
             let line = match line(&record) {
                 Ok(line) => line,
                 Err(rejection) => {
-                    // The aside writer outlives every stage.
-                    if outlet.aside(record, rejection).await.is_err() {
+                    if let Err(Closed(record)) = outlet.aside(record, rejection).await {
+                        record.ticket.tell(End::Remaining);
                         return Ok(Ended::DownstreamClosed);
                     }
                     continue;

@@ -107,6 +107,30 @@ fn off() -> i64 {
     -1
 }
 
+impl Settings {
+    /// Asks for at most `max_tokens` tokens, with everything else as it is by default.
+    pub fn new(max_tokens: u32) -> Self {
+        Settings {
+            system: None,
+            thinking: None,
+            thinking_key: enable_thinking(),
+            earlier_thoughts: false,
+            temperature: one(),
+            top_p: one(),
+            top_k: off(),
+            min_p: 0.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: one(),
+            stop: Vec::new(),
+            max_tokens,
+            extra: Map::new(),
+            render: Render::default(),
+            template_file: None,
+        }
+    }
+}
+
 impl super::Settings for Settings {
     const KIND: &'static str = "template";
     const NEEDS: &'static [Knowledge] = &[Knowledge::Row];

@@ -3,8 +3,10 @@
 //! Everything runs on tokio's paused clock: a test that waits for what never comes is told so after a virtual month.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 pub mod audit;
+pub mod program;
 
 use audit::Found;
 use forebay::{
