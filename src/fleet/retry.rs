@@ -56,9 +56,10 @@ pub fn policy(reason: Reason) -> Policy {
 }
 
 /// Whether an answer that was rejected for this reason may turn out better with another seed. One that ran into
-/// `max_tokens` would most likely run into it again, and costs the most tokens of all.
+/// `max_tokens` would most likely run into it again, and costs the most tokens of all; what is wrong with the row stays
+/// wrong.
 pub fn may_differ(reason: Reason) -> bool {
-    !matches!(reason, Reason::Truncated | Reason::TruncatedThinking)
+    reason.family() == Family::Answer && !matches!(reason, Reason::Truncated | Reason::TruncatedThinking)
 }
 
 /// The first rest of a server in trouble; each further failure doubles it.

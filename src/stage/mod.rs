@@ -4,6 +4,7 @@
 
 mod aside;
 mod dispatch;
+mod expression;
 mod filter;
 mod parts;
 mod read;
