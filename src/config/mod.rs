@@ -11,10 +11,12 @@ mod settings;
 mod shape;
 mod starter;
 mod text;
+mod words;
 
 pub(crate) use reference::settings_beyond_defaults;
 pub use reference::{reference, schema};
 pub use starter::starter;
+pub use words::words;
 
 use crate::{
     diagnostic::{Diagnostic, Diagnostics, Sources, nearest, suggest},

@@ -15,6 +15,7 @@ mod workers;
 
 pub use aside::AsideWriter;
 pub use parts::{Judge, Parts};
+pub use validate::rules_against;
 pub use workers::Workers;
 
 use crate::{

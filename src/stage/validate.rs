@@ -11,6 +11,7 @@ mod rules;
 
 pub use matches::Matches;
 pub use outcome::OnReject;
+pub use rules::rules_against;
 
 use super::{Built, Knowledge, Parts, Transform};
 use crate::{

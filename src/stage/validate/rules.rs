@@ -4,7 +4,7 @@ use super::{Requirement, Settings, content::Content, echo::is_echo, refusal, rep
 use crate::{
     error::Error,
     format::shape,
-    record::{Completion, Finish, Reason, Record, Rejection, Request, Thinking},
+    record::{Completion, Family, Finish, Reason, Record, Rejection, Request, Thinking},
 };
 use std::sync::Arc;
 
@@ -16,16 +16,38 @@ pub struct Rules {
 
 /// The requirements a flaw breaks; any of them, if required, is enough to reject.
 fn broken_by(flaw: Reason) -> &'static [Requirement] {
-    use Requirement::{Answer, ClosedThinking, Finished, NotDegenerate, Thinking};
+    use Requirement::{Answer, ClosedThinking, Finished, NotDegenerate, NotEcho, NotRefusal, Thinking};
     match flaw {
         Reason::Truncated | Reason::UnknownFinish => &[Finished],
         Reason::TruncatedThinking => &[Finished, ClosedThinking],
         Reason::UnclosedThinking => &[ClosedThinking],
         Reason::MissingThinking => &[Thinking],
         Reason::Degenerate => &[NotDegenerate],
+        Reason::Refusal => &[NotRefusal],
+        Reason::Echo => &[NotEcho],
         // Empty, misfiled, markers left, unasked thoughts and calls, and whatever a later version finds.
         _ => &[Answer],
     }
+}
+
+/// The settings of `validate` that look for `reason`, as a pipeline file writes them; empty for what is no trouble of an
+/// answer.
+pub fn rules_against(reason: Reason) -> Vec<String> {
+    let keys: &[&str] = match reason {
+        Reason::TooShort => &["min_answer_chars"],
+        Reason::TooLong => &["max_answer_chars", "max_answer_tokens"],
+        Reason::LongThinking => &["max_think_ratio"],
+        Reason::NoMatch => &["regex", "reasoning_regex"],
+        Reason::NotJson => &["json"],
+        Reason::WrongAnswer | Reason::NoReference => &["matches"],
+        Reason::ExpressionFalse => &["expression"],
+        flaw if flaw.family() == Family::Answer => {
+            let word = |requirement| serde_json::to_value(requirement).unwrap_or_default();
+            return broken_by(flaw).iter().map(|requirement| format!("require = [{}]", word(requirement))).collect();
+        }
+        _ => &[],
+    };
+    keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
 impl Rules {
