@@ -3,10 +3,11 @@
 //! This is the only file that knows `async_channel`. Backpressure is nothing but these bounds: a stage that waits
 //! for room waits because the stages after it do, up to the servers.
 
-use crate::record::{Record, Rejection};
+use crate::record::{Reason, Record, Rejection};
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -69,6 +70,8 @@ pub struct Account {
     passed: AtomicU64,
     around: AtomicU64,
     aside: AtomicU64,
+    /// By reason: the first such rejection, and how many there were.
+    rejections: Mutex<BTreeMap<Reason, (Rejection, u64)>>,
     waited_for_input_us: AtomicU64,
     waited_for_room_us: AtomicU64,
     ran_us: AtomicU64,
@@ -154,8 +157,9 @@ impl Outlet {
 
     /// Sends a record out of the chain.
     pub async fn aside(&self, record: Record, rejection: Rejection) -> Result<(), Closed> {
+        let booked = rejection.clone();
         put(&self.aside, (record, rejection), &self.account, |(record, _)| Closed(Box::new(record))).await?;
-        self.account.aside.fetch_add(1, Ordering::Relaxed);
+        self.account.rejected(booked);
         Ok(())
     }
 }
@@ -214,6 +218,17 @@ impl Account {
     /// Records set aside.
     pub fn aside(&self) -> u64 {
         self.aside.load(Ordering::Relaxed)
+    }
+
+    /// What records were set aside for: of each reason the first rejection, and how many there were.
+    pub fn rejections(&self) -> Vec<(Rejection, u64)> {
+        self.rejections.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn rejected(&self, rejection: Rejection) {
+        let mut rejections = self.rejections.lock().unwrap_or_else(PoisonError::into_inner);
+        rejections.entry(rejection.reason).or_insert((rejection, 0)).1 += 1;
+        self.aside.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Books how long the stage ran, when it has ended.

@@ -82,6 +82,11 @@ pub trait Settings: Serialize + DeserializeOwned + JsonSchema + 'static {
         0
     }
 
+    /// The share of rows asked about, 0 to 1, that may end badly before the run stops itself; only `validate` names one.
+    fn most_rejected(&self) -> Option<f64> {
+        None
+    }
+
     /// Makes the stage.
     fn build(self, parts: &Parts) -> Result<Built, Error>;
 }
@@ -134,6 +139,8 @@ pub trait AnySettings: Send {
     fn around(&self) -> Option<&str>;
     /// See [`Settings::retries`].
     fn retries(&self) -> u32;
+    /// See [`Settings::most_rejected`].
+    fn most_rejected(&self) -> Option<f64>;
     /// See [`Settings::build`].
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error>;
     /// The settings as JSON, defaults filled in: what `check` prints and fingerprints are made of.
@@ -149,6 +156,9 @@ impl<S: Settings + Send> AnySettings for S {
     }
     fn retries(&self) -> u32 {
         Settings::retries(self)
+    }
+    fn most_rejected(&self) -> Option<f64> {
+        Settings::most_rejected(self)
     }
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error> {
         Settings::build(*self, parts)

@@ -72,6 +72,15 @@ pub struct Settings {
     /// times, each time with another seed, and then sets it aside.
     #[serde(default)]
     pub on_reject: OnReject,
+    /// The run stops itself when more than this share of the rows asked about are set aside, over 200 rows (50 at its
+    /// beginning): most often `max_tokens`, a parser or a switch is wrong then. It can be resumed. 1 never stops.
+    #[serde(default = "half")]
+    #[schemars(range(min = 0, max = 1), extend("x-content" = false))]
+    pub stop_when_rejected: f64,
+}
+
+fn half() -> f64 {
+    0.5
 }
 
 /// What an answer must be.
@@ -117,6 +126,7 @@ impl Default for Settings {
             expression: None,
             refusal_phrases: Vec::new(),
             on_reject: OnReject::default(),
+            stop_when_rejected: half(),
         }
     }
 }
@@ -142,6 +152,9 @@ on_reject = { retry = 2 }
         if self.max_think_ratio.is_some_and(|most| !most.is_finite() || most < 0.0) {
             say.about("max_think_ratio", "must be 0 or more");
         }
+        if !(0.0..=1.0).contains(&self.stop_when_rejected) {
+            say.about("stop_when_rejected", "must be 0 to 1");
+        }
         if !self.refusal_phrases.is_empty() && !self.require.contains(&Requirement::NotRefusal) {
             say.about("refusal_phrases", "nobody looks for refusals: add \"not_refusal\" to `require`");
         }
@@ -152,6 +165,10 @@ on_reject = { retry = 2 }
 
     fn retries(&self) -> u32 {
         self.on_reject.retries()
+    }
+
+    fn most_rejected(&self) -> Option<f64> {
+        Some(self.stop_when_rejected).filter(|most| *most < 1.0)
     }
 
     fn build(self, _parts: &Parts) -> Result<Built, Error> {
