@@ -13,11 +13,14 @@ use tempfile::TempDir;
 
 const ROWS: usize = 3_000;
 
-/// A folder with an input of rows without answers.
+/// A folder with an input of rows without answers, in files that are read in one go.
 fn folder(rows: usize) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let row = |number| format!("{{\"id\":{number},\"prompt\":\"Question {number}?\",\"response\":\"\"}}\n");
-    fs::write(folder.path().join("input.jsonl"), (0..rows).map(row).collect::<String>()).expect("written");
+    for first in (0..rows).step_by(15) {
+        let text: String = (first..rows.min(first + 15)).map(row).collect();
+        fs::write(folder.path().join(format!("input-{first:05}.jsonl")), text).expect("written");
+    }
     folder
 }
 
@@ -32,7 +35,7 @@ fn plan(folder: &TempDir, validate: &str) -> Plan {
         servers = ["http://sim-{{0..1}}.invalid"]
         [[stage]]
         kind = "read"
-        path = "{place}/input.jsonl"
+        path = "{place}/input-*.jsonl"
         [[stage]]
         kind = "template"
         thinking = true

@@ -87,6 +87,11 @@ pub trait Settings: Serialize + DeserializeOwned + JsonSchema + 'static {
         None
     }
 
+    /// The stage alone, to try answers on, if it judges answers and does nothing else; only `validate` does.
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error> {
+        Ok(None)
+    }
+
     /// Makes the stage.
     fn build(self, parts: &Parts) -> Result<Built, Error>;
 }
@@ -141,6 +146,8 @@ pub trait AnySettings: Send {
     fn retries(&self) -> u32;
     /// See [`Settings::most_rejected`].
     fn most_rejected(&self) -> Option<f64>;
+    /// See [`Settings::judges`].
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error>;
     /// See [`Settings::build`].
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error>;
     /// The settings as JSON, defaults filled in: what `check` prints and fingerprints are made of.
@@ -159,6 +166,9 @@ impl<S: Settings + Send> AnySettings for S {
     }
     fn most_rejected(&self) -> Option<f64> {
         Settings::most_rejected(self)
+    }
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error> {
+        Settings::judges(self)
     }
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error> {
         Settings::build(*self, parts)

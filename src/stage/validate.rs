@@ -171,6 +171,10 @@ on_reject = { retry = 2 }
         Some(self.stop_when_rejected).filter(|most| *most < 1.0)
     }
 
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error> {
+        Ok(Some(Arc::new(Validate::new(self.clone())?)))
+    }
+
     fn build(self, _parts: &Parts) -> Result<Built, Error> {
         Ok(Built::Transform(Arc::new(Validate::new(self)?)))
     }
