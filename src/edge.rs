@@ -12,7 +12,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// What a stage does with a record.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ pub struct Account {
     aside: AtomicU64,
     /// By reason: the first such rejection, and how many there were.
     rejections: Mutex<BTreeMap<Reason, (Rejection, u64)>>,
+    rejected: Notify,
     waited_for_input_us: AtomicU64,
     waited_for_room_us: AtomicU64,
     ran_us: AtomicU64,
@@ -159,7 +160,7 @@ impl Outlet {
     pub async fn aside(&self, record: Record, rejection: Rejection) -> Result<(), Closed> {
         let booked = rejection.clone();
         put(&self.aside, (record, rejection), &self.account, |(record, _)| Closed(Box::new(record))).await?;
-        self.account.rejected(booked);
+        self.account.book(booked);
         Ok(())
     }
 }
@@ -225,10 +226,16 @@ impl Account {
         self.rejections.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn rejected(&self, rejection: Rejection) {
+    fn book(&self, rejection: Rejection) {
         let mut rejections = self.rejections.lock().unwrap_or_else(PoisonError::into_inner);
         rejections.entry(rejection.reason).or_insert((rejection, 0)).1 += 1;
         self.aside.fetch_add(1, Ordering::Relaxed);
+        self.rejected.notify_one();
+    }
+
+    /// Waits until a record has been set aside since the last time. One may wait.
+    pub async fn rejection(&self) {
+        self.rejected.notified().await;
     }
 
     /// Books how long the stage ran, when it has ended.

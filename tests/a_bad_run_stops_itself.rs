@@ -38,7 +38,7 @@ fn plan(folder: &TempDir, validate: &str) -> Plan {
         path = "{place}/input-*.jsonl"
         [[stage]]
         kind = "template"
-        thinking = true
+        thinking = false
         max_tokens = 4096
         [[stage]]
         kind = "dispatch"
@@ -60,6 +60,7 @@ fn servers(faults: &[Fault]) -> Arc<InProcess> {
         servers: 2,
         model: "demo".to_owned(),
         mean_tokens: 60.0,
+        thinking_share: 0.0,
         stream_interval: 5.0,
         faults: faults.to_vec(),
         ..SimSettings::default()
@@ -100,14 +101,16 @@ async fn a_run_whose_answers_are_cut_stops_and_is_taken_up_with_what_was_wrong_p
 
 #[tokio::test(start_paused = true)]
 async fn refused_requests_and_broken_replies_stop_it_too_and_say_who_has_to_do_something() {
-    let refused = Fault { status: 400, ..Fault::always(FaultKind::HttpError) };
+    // The first moment is that of the probes, which the servers answer.
+    let later = |kind| Fault { from: Some(0.001), status: 400, ..Fault::always(kind) };
+    let refused = later(FaultKind::HttpError);
     let error = stopped(&folder(ROWS), refused).await;
     assert_eq!(error.kind(), ErrorKind::FixPipeline, "{error}");
     assert!(error.to_string().contains("`bad_request`"), "{error}");
     let cause = std::error::Error::source(&error).expect("an example").to_string();
     assert!(cause.starts_with("for instance: HTTP 400"), "{cause}");
 
-    let error = stopped(&folder(ROWS), Fault::always(FaultKind::Cut)).await;
+    let error = stopped(&folder(ROWS), later(FaultKind::Cut)).await;
     assert_eq!(error.kind(), ErrorKind::FixFleet, "{error}");
     assert!(error.to_string().contains("`cut_reply`"), "{error}");
 }

@@ -11,15 +11,13 @@ use crate::{
     progress::Progress,
     record::{Reason, Rejection},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::time::{MissedTickBehavior, interval};
+use futures::future::select_all;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Ends that are judged together.
 const WINDOW: u64 = 200;
 /// Fewer ends than this say nothing.
 const LEAST: u64 = 50;
-/// How often it is looked.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Watches the accounts of the stages that ask and judge.
 pub(super) struct Alarm {
@@ -59,10 +57,9 @@ impl Alarm {
     /// Waits until most of the answers are bad; the error says so, and what to do. Never ends if they are not.
     pub(super) async fn sounds(self) -> Error {
         let mut window = Window::default();
-        let mut ticks = interval(LOOK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            // Refusals cost no time: looked at every second, thousands of rows would be set aside in between.
+            select_all(self.accounts().map(|account| Box::pin(account.rejection()))).await;
             let now = self.count();
             let before = window.since;
             // With nothing left to read there is nothing left to save.
@@ -70,6 +67,10 @@ impl Alarm {
                 return self.error(now.bad - before.bad, now.ended - before.ended);
             }
         }
+    }
+
+    fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
+        self.judge.iter().chain([&self.asks])
     }
 
     fn count(&self) -> Count {
@@ -82,7 +83,7 @@ impl Alarm {
 
     fn error(&self, bad: u64, ended: u64) -> Error {
         let mut reasons: BTreeMap<Reason, (u64, Rejection)> = BTreeMap::new();
-        for (rejection, count) in self.judge.iter().chain([&self.asks]).flat_map(|account| account.rejections()) {
+        for (rejection, count) in self.accounts().flat_map(|account| account.rejections()) {
             reasons.entry(rejection.reason).or_insert((0, rejection)).0 += count;
         }
         let all: u64 = reasons.values().map(|(count, _)| count).sum();
