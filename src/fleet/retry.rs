@@ -108,6 +108,14 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_new_seed_can_change_is_asked_again() {
+        assert!(may_differ(Reason::Refusal) && may_differ(Reason::Degenerate));
+        for reason in [Reason::Truncated, Reason::TruncatedThinking, Reason::NoReference, Reason::FilteredOut] {
+            assert!(!may_differ(reason), "{reason}");
+        }
+    }
+
+    #[test]
     fn rests_grow_up_to_a_limit_and_a_server_may_ask_for_longer() {
         let rests: Vec<_> = (0..12).map(|failures| backoff(failures, None, 999)).collect();
         assert!(rests.windows(2).all(|pair| pair[0] <= pair[1]), "{rests:?}");

@@ -10,6 +10,7 @@ use crate::{
     error::Error,
     progress::Progress,
     record::{Reason, Rejection},
+    stop::Stop,
 };
 use futures::future::select_all;
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,6 +27,7 @@ pub(super) struct Alarm {
     /// Those of the stages after it, up to the last that judges.
     judge: Vec<Arc<Account>>,
     progress: Arc<Progress>,
+    stop: Stop,
     /// The share of bad ends that is still borne.
     most: f64,
 }
@@ -50,8 +52,14 @@ struct Window {
 
 impl Alarm {
     /// An alarm that sounds when more than `most` (0 to 1) of the rows end badly.
-    pub(super) fn new(asks: Arc<Account>, judge: Vec<Arc<Account>>, progress: Arc<Progress>, most: f64) -> Self {
-        Alarm { asks, judge, progress, most }
+    pub(super) fn new(
+        asks: Arc<Account>,
+        judge: Vec<Arc<Account>>,
+        progress: Arc<Progress>,
+        stop: Stop,
+        most: f64,
+    ) -> Self {
+        Alarm { asks, judge, progress, stop, most }
     }
 
     /// Waits until most of the answers are bad; the error says so, and what to do. Never ends if they are not.
@@ -62,8 +70,8 @@ impl Alarm {
             select_all(self.accounts().map(|account| Box::pin(account.rejection()))).await;
             let now = self.count();
             let before = window.since;
-            // With nothing left to read there is nothing left to save.
-            if window.look(now, self.most) && !self.progress.ended() {
+            // With nothing left to ask there is nothing left to save, and the last answers to come are the longest.
+            if window.look(now, self.most) && !self.progress.ended() && !self.stop.draining() {
                 return self.error(now.bad - before.bad, now.ended - before.ended);
             }
         }

@@ -9,6 +9,7 @@ use crate::{
     error::{Error, ErrorKind},
     progress::Progress,
     stage::{AsideWriter, Built, Ended, Judge, Knowledge, Parts, Stage, Workers},
+    stop::Stop,
 };
 use std::{collections::HashMap, pin::pin, sync::Arc};
 use tokio::{
@@ -49,7 +50,7 @@ const ASIDE_CAPACITY: usize = 64;
 /// Builds every stage of `plan` and joins them.
 pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>), Error> {
     let judged = judged(&plan.stages);
-    let progress = Arc::clone(&parts.progress);
+    let (progress, stop) = (Arc::clone(&parts.progress), parts.stop.clone());
     // From the last to the first, since `dispatch` holds the transforms after it as its judge.
     let mut built = Vec::new();
     let mut following = Vec::new();
@@ -87,7 +88,7 @@ pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>)
         watched.push(Watched { name: name.clone(), workers, account: Arc::clone(&account) });
         stages.push(Link { name, stage, inlet, outlet, account });
     }
-    let alarm = judged.and_then(|judged| judged.alarm(&watched, progress));
+    let alarm = judged.and_then(|judged| judged.alarm(&watched, progress, stop));
     Ok((Chain { stages, rejected, alarm }, watched))
 }
 
@@ -108,10 +109,11 @@ fn judged(stages: &[PlannedStage]) -> Option<Judged> {
 }
 
 impl Judged {
-    fn alarm(&self, watched: &[Watched], progress: Arc<Progress>) -> Option<Alarm> {
+    fn alarm(&self, watched: &[Watched], progress: Arc<Progress>, stop: Stop) -> Option<Alarm> {
         let asks = Arc::clone(&watched.get(self.asks)?.account);
         let judge = watched.get(self.asks + 1..=self.last)?;
-        Some(Alarm::new(asks, judge.iter().map(|one| Arc::clone(&one.account)).collect(), progress, self.most))
+        let judge = judge.iter().map(|one| Arc::clone(&one.account)).collect();
+        Some(Alarm::new(asks, judge, progress, stop, self.most))
     }
 }
 

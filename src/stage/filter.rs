@@ -68,7 +68,7 @@ struct Filter {
 
 enum Keep {
     EmptyResponse,
-    Expression(Expression),
+    Expression(Box<Expression>),
 }
 
 impl Filter {
@@ -76,10 +76,11 @@ impl Filter {
         let keep = if settings.keep.trim() == EMPTY_RESPONSE {
             Keep::EmptyResponse
         } else {
-            Keep::Expression(Expression::new(&settings.keep).map_err(|error| {
+            let expression = Expression::new(&settings.keep).map_err(|error| {
                 Error::new(ErrorKind::FixPipeline, format!("`keep = {:?}` is not an expression", settings.keep))
                     .because(error)
-            })?)
+            })?;
+            Keep::Expression(Box::new(expression))
         };
         Ok(Filter { keep, drop_others: settings.others == DROP })
     }
