@@ -3,15 +3,16 @@
 //! This is the only file that knows `async_channel`. Backpressure is nothing but these bounds: a stage that waits
 //! for room waits because the stages after it do, up to the servers.
 
-use crate::record::{End, Record, Rejection};
+use crate::record::{End, Reason, Record, Rejection};
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// What a stage does with a record.
 #[derive(Debug)]
@@ -72,6 +73,9 @@ pub struct Account {
     passed: AtomicU64,
     around: AtomicU64,
     aside: AtomicU64,
+    /// By reason: the first such rejection, and how many there were.
+    rejections: Mutex<BTreeMap<Reason, (Rejection, u64)>>,
+    rejected: Notify,
     waited_for_input_us: AtomicU64,
     waited_for_room_us: AtomicU64,
     ran_us: AtomicU64,
@@ -176,8 +180,9 @@ impl Outlet {
 
     /// Sends a record out of the chain.
     pub async fn aside(&self, record: Record, rejection: Rejection) -> Result<(), Closed> {
+        let booked = rejection.clone();
         put(&self.aside, (record, rejection), &self.account, |(record, _)| Closed(Box::new(record))).await?;
-        self.account.aside.fetch_add(1, Ordering::Relaxed);
+        self.account.book(booked);
         Ok(())
     }
 }
@@ -236,6 +241,23 @@ impl Account {
     /// Records set aside.
     pub fn aside(&self) -> u64 {
         self.aside.load(Ordering::Relaxed)
+    }
+
+    /// What records were set aside for: of each reason the first rejection, and how many there were.
+    pub fn rejections(&self) -> Vec<(Rejection, u64)> {
+        self.rejections.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn book(&self, rejection: Rejection) {
+        let mut rejections = self.rejections.lock().unwrap_or_else(PoisonError::into_inner);
+        rejections.entry(rejection.reason).or_insert((rejection, 0)).1 += 1;
+        self.aside.fetch_add(1, Ordering::Relaxed);
+        self.rejected.notify_one();
+    }
+
+    /// Waits until a record has been set aside since the last time. One may wait.
+    pub async fn rejection(&self) {
+        self.rejected.notified().await;
     }
 
     /// Books how long the stage ran, when it has ended.

@@ -3,15 +3,24 @@
 use forebay::{config, stage::Kinds};
 use std::path::Path;
 
-#[test]
-fn the_reference_page_is_what_the_program_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
-    let page = config::reference(&Kinds::builtin());
+/// Holds a page of `docs/` against what the program says, or renews it.
+fn hold(name: &str, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
     if std::env::var_os("FOREBAY_BLESS").is_some() {
-        std::fs::write(&path, &page).expect("docs/reference.md can be written");
+        std::fs::write(&path, page).expect("the page can be written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/reference.md is out of date; renew it with FOREBAY_BLESS=1 cargo test");
+    assert!(kept == page, "docs/{name} is out of date; renew it with FOREBAY_BLESS=1 cargo test");
+}
+
+#[test]
+fn the_reference_page_is_what_the_program_says() {
+    hold("reference.md", &config::reference(&Kinds::builtin()));
+}
+
+#[test]
+fn the_page_of_words_is_what_the_program_says() {
+    hold("words.md", &config::words());
 }
 
 #[test]
@@ -25,10 +34,10 @@ fn the_first_file_of_a_new_user_is_right() {
 #[test]
 fn the_first_file_is_still_right_with_its_comments_taken_at_their_word() {
     let text = config::starter(&Kinds::builtin());
-    let spoken: Vec<&str> = text
-        .lines()
-        .map(|line| line.strip_prefix("# ").filter(|rest| rest.split(' ').nth(1) == Some("=")).unwrap_or(line))
-        .collect();
+    // A line of prose may hold ` = ` too; a setting begins with its key.
+    let is_key = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let setting = |line: &&str| line.split_once(" = ").is_some_and(|(key, _)| is_key(key));
+    let spoken: Vec<&str> = text.lines().map(|line| line.strip_prefix("# ").filter(setting).unwrap_or(line)).collect();
     if let Err(diagnostics) = config::load(&spoken.join("\n"), "pipeline.toml", &[], &Kinds::builtin()) {
         panic!("{diagnostics}");
     }

@@ -57,6 +57,11 @@ pub fn picture(plan: &Plan) -> String {
         }
     }
     text.push_str("\nWhat a stage rejects is set aside, with its reason, in the directory of the run.\n");
+    match plan.tests {
+        0 => {}
+        1 => text.push_str("1 test passes.\n"),
+        tests => text.push_str(&format!("{tests} tests pass.\n")),
+    }
     text
 }
 

@@ -10,12 +10,17 @@ pub struct Args {
     /// Print the reference for people instead, in Markdown.
     #[arg(long)]
     pub reference: bool,
+    /// Print what the words mean that say why a row was set aside, in Markdown.
+    #[arg(long, conflicts_with = "reference")]
+    pub words: bool,
 }
 
-/// Prints the schema or the reference.
+/// Prints the schema, the reference or the words.
 pub fn run(args: &Args, kinds: &Kinds) -> Result<ExitCode, Error> {
     if args.reference {
         print(&config::reference(kinds))?;
+    } else if args.words {
+        print(&config::words())?;
     } else {
         print(&format!("{:#}\n", config::schema(kinds)))?;
     }

@@ -49,7 +49,7 @@ pub(super) struct Common {
 }
 
 /// The keys of the file itself.
-pub(super) const HEAD: &[&str] = &["name", "run", "seed", "memory", "fleet", "stage"];
+pub(super) const HEAD: &[&str] = &["name", "run", "seed", "memory", "fleet", "stage", "test"];
 
 /// The names of the fields of [`Common`].
 pub(super) const COMMON: &[&str] = &["name", "workers", "capacity"];

@@ -4,6 +4,7 @@
 //! variables are put in; each table is held against the schema of its settings type and decoded; and the plan looks
 //! at the chain. Nobody below this module knows TOML.
 
+mod case;
 mod head;
 mod overrides;
 mod reference;
@@ -11,18 +12,21 @@ mod settings;
 mod shape;
 mod starter;
 mod text;
+mod words;
 
 pub(crate) use reference::settings_beyond_defaults;
 pub use reference::{reference, schema};
 pub use starter::starter;
+pub use words::words;
 
 use crate::{
     diagnostic::{Diagnostic, Diagnostics, Sources, nearest, suggest},
     fleet::FleetSettings,
     pipeline::{Draft, DraftStage, Fault, Link, Place, Plan, faults},
     setting::Complaints,
-    stage::{AnySettings, Kind, Kinds},
+    stage::{AnySettings, Judge, Kind, Kinds},
 };
+use case::Case;
 use head::{COMMON, Common, HEAD, Head};
 use overrides::Override;
 use serde::Deserialize;
@@ -89,9 +93,10 @@ struct Read<'t> {
 /// The whole file: its head, its fleet, its stages, and the chain they make.
 fn file(mut table: Table<'_>, kinds: &Kinds, findings: &mut Findings) -> Option<Plan> {
     let fleet = table.remove("fleet");
-    let stages = stage_tables(table.remove("stage"), findings);
+    let stages = tables("stage", table.remove("stage"), findings);
+    let cases = tables("test", table.remove("test"), findings).unwrap_or_default();
 
-    let place = settings::Place { what: "the pipeline file", span: 0..0, also: &["fleet", "stage"] };
+    let place = settings::Place { what: "the pipeline file", span: 0..0, also: &["fleet", "stage", "test"] };
     let head = section(&table, &Type::of::<Head>(), &place, findings, |value| Head::deserialize(value), Head::check);
 
     let fleet_span = fleet.as_ref().map(Spanned::span);
@@ -106,6 +111,10 @@ fn file(mut table: Table<'_>, kinds: &Kinds, findings: &mut Findings) -> Option<
         let found = faults(&links, fleet_span.is_some() || meant("fleet"));
         findings.list.extend(found.into_iter().map(|fault| located(fault, stages.as_deref(), fleet_span.as_ref())));
     }
+    let cases: Vec<_> = cases.into_iter().filter_map(|value| case_section(value, findings)).collect();
+    if findings.list.is_empty() {
+        findings.list.extend(failing(&cases, stages.as_deref().unwrap_or_default()));
+    }
     if !findings.list.is_empty() {
         return None;
     }
@@ -115,18 +124,18 @@ fn file(mut table: Table<'_>, kinds: &Kinds, findings: &mut Findings) -> Option<
     let run = head.run.unwrap_or_else(|| format!("runs/{}", head.name));
     let stages = stages?.into_iter().map(Read::draft).collect::<Option<Vec<_>>>()?;
     let draft = Draft { name: head.name, run, seed: head.seed, memory, fleet: fleet_settings, stages };
-    draft.check().ok()
+    draft.check().ok().map(|plan| Plan { tests: cases.len(), ..plan })
 }
 
-/// The list under `[[stage]]`; an absent one is an empty one.
-fn stage_tables<'t>(value: Option<Value<'t>>, findings: &mut Findings) -> Option<Vec<Value<'t>>> {
+/// The list under `[[stage]]` or `[[test]]`; an absent one is an empty one.
+fn tables<'t>(name: &str, value: Option<Value<'t>>, findings: &mut Findings) -> Option<Vec<Value<'t>>> {
     let Some(value) = value else { return Some(Vec::new()) };
     let span = value.span();
-    let help = "each stage is a table of its own that begins with `[[stage]]`, in two pairs of brackets";
+    let help = format!("each {name} is a table of its own that begins with `[[{name}]]`, in two pairs of brackets");
     match value.into_inner() {
         DeValue::Array(list) if list.iter().all(|item| item.get_ref().is_table()) => Some(list.into_iter().collect()),
         _ => {
-            findings.list.push(Diagnostic::new("`stage` must be a list of tables", span, "").help(help));
+            findings.list.push(Diagnostic::new(format!("`{name}` must be a list of tables"), span, "").help(help));
             None
         }
     }
@@ -141,6 +150,41 @@ fn fleet_section(value: Value<'_>, findings: &mut Findings) -> Option<FleetSetti
     let place = settings::Place { what: "`[fleet]`", span, also: &[] };
     let read = |value: toml::de::ValueDeserializer<'_>| FleetSettings::deserialize(value);
     section(&table, &Type::of::<FleetSettings>(), &place, findings, read, FleetSettings::check)
+}
+
+/// One `[[test]]` table that could be read, and where it stands.
+struct Tested<'t> {
+    case: Case,
+    table: Table<'t>,
+    span: Range<usize>,
+}
+
+fn case_section<'t>(value: Value<'t>, findings: &mut Findings) -> Option<Tested<'t>> {
+    let span = value.span();
+    let DeValue::Table(table) = value.into_inner() else { return None };
+    let place = settings::Place { what: "`[[test]]`", span: span.clone(), also: &[] };
+    let read = |value: toml::de::ValueDeserializer<'_>| Case::deserialize(value);
+    let case = section(&table, &Type::of::<Case>(), &place, findings, read, Case::check)?;
+    Some(Tested { case, table, span })
+}
+
+/// What the tests of the file find wrong with the stages that judge.
+fn failing(cases: &[Tested<'_>], stages: &[Read<'_>]) -> Vec<Diagnostic> {
+    let Some(first) = cases.first() else { return Vec::new() };
+    let mut judging = Vec::new();
+    for stage in stages {
+        match stage.settings.as_ref().map(|settings| settings.judges()) {
+            Some(Ok(Some(transform))) => judging.push((transform, 1)),
+            Some(Err(error)) => return vec![Diagnostic::new(error.to_string(), stage.span.clone(), "")],
+            Some(Ok(None)) | None => {}
+        }
+    }
+    if judging.is_empty() {
+        let help = "add a `validate` stage, or leave the test out";
+        return vec![Diagnostic::new("no stage judges answers", first.span.clone(), "").help(help)];
+    }
+    let judge = Judge::new(judging);
+    cases.iter().filter_map(|tested| tested.case.try_on(&judge, &tested.table, &tested.span)).collect()
 }
 
 fn stage_section<'t>(value: Value<'t>, kinds: &Kinds, findings: &mut Findings) -> Read<'t> {

@@ -2,6 +2,7 @@
 //! reference for people.
 
 use super::{
+    case::Case,
     head::{Common, Head},
     shape::{Shape, Type},
 };
@@ -19,6 +20,11 @@ pub fn schema(kinds: &Kinds) -> Value {
     let mut file = Head::json_schema(&mut generator).to_value();
     let fleet = generator.subschema_for::<FleetSettings>().to_value();
     let stages: Vec<Value> = kinds.iter().map(|kind| stage_schema(kind, &mut generator)).collect();
+    let test = json!({
+        "description": "Answers, and what the `validate` stages are to say of them.",
+        "type": "array",
+        "items": Case::json_schema(&mut generator).to_value(),
+    });
     let stage = json!({
         "description": "The chain, from `read` to `sink`.",
         "type": "array",
@@ -32,6 +38,7 @@ pub fn schema(kinds: &Kinds) -> Value {
         if let Some(keys) = keys.as_object_mut() {
             keys.insert("fleet".to_owned(), fleet);
             keys.insert("stage".to_owned(), stage);
+            keys.insert("test".to_owned(), test);
         }
         if let Some(required) = file.entry("required").or_insert_with(|| json!([])).as_array_mut() {
             required.push("stage".into());
@@ -59,6 +66,14 @@ fn stage_schema(kind: &Kind, generator: &mut SchemaGenerator) -> Value {
     own
 }
 
+/// A `[[test]]` table that fits the example of `validate`.
+const TEST: &str = r#"[[test]]
+name = "an answer that was cut is no answer"
+answer = "The first reason is"
+finish_reason = "length"
+expect = "truncated"
+"#;
+
 /// The reference of the pipeline file in Markdown: every key with its type, default and meaning.
 pub fn reference(kinds: &Kinds) -> String {
     let mut page = String::from(
@@ -74,6 +89,7 @@ pub fn reference(kinds: &Kinds) -> String {
     for kind in kinds.iter() {
         section(&mut page, &format!("`kind = \"{}\"`", kind.name), kind.example, Type::of_kind(kind).shape());
     }
+    section(&mut page, "`[[test]]`", TEST, Type::of::<Case>().shape());
     page
 }
 

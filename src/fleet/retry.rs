@@ -56,9 +56,10 @@ pub fn policy(reason: Reason) -> Policy {
 }
 
 /// Whether an answer that was rejected for this reason may turn out better with another seed. One that ran into
-/// `max_tokens` would most likely run into it again, and costs the most tokens of all.
+/// `max_tokens` would most likely run into it again, and costs the most tokens of all; what is wrong with the row stays
+/// wrong.
 pub fn may_differ(reason: Reason) -> bool {
-    !matches!(reason, Reason::Truncated | Reason::TruncatedThinking)
+    reason.family() == Family::Answer && !matches!(reason, Reason::Truncated | Reason::TruncatedThinking)
 }
 
 /// The first rest of a server in trouble; each further failure doubles it.
@@ -103,6 +104,14 @@ mod tests {
                 Family::Input | Family::Row => assert_eq!(policy, Policy::Reject, "{reason}"),
                 Family::Reply => assert_ne!(policy, Policy::Judge, "{reason}"),
             }
+        }
+    }
+
+    #[test]
+    fn only_what_a_new_seed_can_change_is_asked_again() {
+        assert!(may_differ(Reason::Refusal) && may_differ(Reason::Degenerate));
+        for reason in [Reason::Truncated, Reason::TruncatedThinking, Reason::NoReference, Reason::FilteredOut] {
+            assert!(!may_differ(reason), "{reason}");
         }
     }
 

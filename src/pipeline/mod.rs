@@ -1,5 +1,7 @@
 //! How a plan becomes a run, and what a run says at its end.
 
+mod advice;
+mod alarm;
 mod chain;
 mod content;
 mod plan;

@@ -23,6 +23,8 @@ pub struct Plan {
     pub fleet: Option<FleetSettings>,
     /// The chain, from `read` to `sink`.
     pub stages: Vec<PlannedStage>,
+    /// How many answers its file has tried on the stages that judge, all with what was expected.
+    pub tests: usize,
 }
 
 /// One stage of a [`Plan`].
@@ -124,7 +126,7 @@ impl Draft {
         let around: Vec<Option<usize>> = links.iter().map(|link| link.around.and_then(number)).collect();
         let stages = self.stages.into_iter().zip(around).map(|(stage, around)| stage.planned(around)).collect();
         let Draft { name, run, seed, memory, fleet, .. } = self;
-        Ok(Plan { name, run, seed, memory, fleet, stages })
+        Ok(Plan { name, run, seed, memory, fleet, stages, tests: 0 })
     }
 }
 

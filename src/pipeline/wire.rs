@@ -1,13 +1,18 @@
 //! Plan -> edges and tasks. The only file that sees two stages at once.
 
-use super::plan::Plan;
+use super::{
+    alarm::Alarm,
+    plan::{Plan, PlannedStage},
+};
 use crate::{
     edge::{self, Account, AsideInlet, Inlet, Outlet, Sender},
     error::{Error, ErrorKind},
     journal::Log,
-    stage::{AsideWriter, Built, Ended, Judge, Parts, Stage, Workers},
+    progress::Progress,
+    stage::{AsideWriter, Built, Ended, Judge, Knowledge, Parts, Stage, Workers},
+    stop::Stop,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, pin::pin, sync::Arc};
 use tokio::{
     task::{Id, JoinSet},
     time::Instant,
@@ -17,6 +22,7 @@ use tokio::{
 pub(super) struct Chain {
     stages: Vec<Link>,
     rejected: AsideInlet,
+    alarm: Option<Alarm>,
 }
 
 /// One stage with its two ends.
@@ -44,6 +50,8 @@ const ASIDE_CAPACITY: usize = 64;
 
 /// Builds every stage of `plan` and joins them.
 pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>), Error> {
+    let judged = judged(&plan.stages);
+    let (progress, stop) = (Arc::clone(&parts.progress), parts.stop.clone());
     // From the last to the first, since `dispatch` holds the transforms after it as its judge.
     let mut built = Vec::new();
     let mut following = Vec::new();
@@ -81,11 +89,37 @@ pub(super) fn wire(plan: Plan, mut parts: Parts) -> Result<(Chain, Vec<Watched>)
         watched.push(Watched { name: name.clone(), workers, account: Arc::clone(&account) });
         stages.push(Link { name, stage, inlet, outlet, account });
     }
-    Ok((Chain { stages, rejected }, watched))
+    let alarm = judged.and_then(|judged| judged.alarm(&watched, progress, stop));
+    Ok((Chain { stages, rejected, alarm }, watched))
+}
+
+/// The stages between which answers are judged, by number, and the share of bad ones that is borne.
+struct Judged {
+    asks: usize,
+    last: usize,
+    most: f64,
+}
+
+/// Where answers are judged, if a stage says how many may be bad.
+fn judged(stages: &[PlannedStage]) -> Option<Judged> {
+    let asks = stages.iter().rposition(|stage| stage.kind.gives.contains(&Knowledge::Completion))?;
+    let last = stages.iter().rposition(|stage| stage.kind.gives.contains(&Knowledge::Verdict))?;
+    let shares = stages.iter().skip(asks).filter_map(|stage| stage.settings.most_rejected());
+    let most = shares.min_by(f64::total_cmp)?;
+    Some(Judged { asks, last, most })
+}
+
+impl Judged {
+    fn alarm(&self, watched: &[Watched], progress: Arc<Progress>, stop: Stop) -> Option<Alarm> {
+        let asks = Arc::clone(&watched.get(self.asks)?.account);
+        let judge = watched.get(self.asks + 1..=self.last)?;
+        let judge = judge.iter().map(|one| Arc::clone(&one.account)).collect();
+        Some(Alarm::new(asks, judge, progress, stop, self.most))
+    }
 }
 
 impl Chain {
-    /// Runs every stage as a task until all have ended. The first failure is the one that is returned; `on_failure`
+    /// Runs every stage as a task until all have ended. The first failure, or the alarm about bad answers, is the one that is returned; `on_failure`
     /// is called when it happens, so that the rest can be told to stop.
     pub(super) async fn run(self, aside: AsideWriter, log: Log, on_failure: impl Fn()) -> Result<(), Error> {
         let mut tasks = JoinSet::new();
@@ -106,12 +140,28 @@ impl Chain {
         let handle = tasks.spawn(async move { log.run().await.map_or_else(Ended::Failed, |()| Ended::Drained) });
         names.insert(handle.id(), "journal".to_owned());
 
+        let alarm = self.alarm;
+        let mut alarm = pin!(async {
+            match alarm {
+                Some(alarm) => alarm.sounds().await,
+                None => std::future::pending().await,
+            }
+        });
         let mut first: Option<Error> = None;
-        while let Some(joined) = tasks.join_next_with_id().await {
+        loop {
+            let joined = tokio::select! {
+                joined = tasks.join_next_with_id() => joined,
+                error = &mut alarm, if first.is_none() => {
+                    on_failure();
+                    first = Some(error);
+                    continue;
+                }
+            };
             let failure = match joined {
-                Ok((_, Ended::Drained | Ended::DownstreamClosed)) => continue,
-                Ok((_, Ended::Failed(error))) => error,
-                Err(error) => {
+                None => break,
+                Some(Ok((_, Ended::Drained | Ended::DownstreamClosed))) => continue,
+                Some(Ok((_, Ended::Failed(error)))) => error,
+                Some(Err(error)) => {
                     let name = names.get(&error.id()).map_or("a stage", String::as_str);
                     Error::new(ErrorKind::Bug, format!("the stage `{name}` panicked")).because(error)
                 }

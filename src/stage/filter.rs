@@ -1,6 +1,9 @@
 //! `filter`: which rows go on, and which go round or out.
 
-use super::{Built, Knowledge, Parts, Transform};
+use super::{
+    Built, Knowledge, Parts, Transform,
+    expression::{Expression, names_of_row},
+};
 use crate::{
     edge::Route,
     error::{Error, ErrorKind},
@@ -8,10 +11,9 @@ use crate::{
     record::{Reason, Record, Rejection},
     setting::Complaints,
 };
-use minijinja::{Environment, Expression, UndefinedBehavior, value::Serde};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Keeps the rows that `keep` picks; the others go round to a later stage, or are dropped.
@@ -39,16 +41,13 @@ const DROP: &str = "drop";
 /// The word for rows that need an answer.
 const EMPTY_RESPONSE: &str = "empty_response";
 
-/// Steps an expression may take for one row.
-const FUEL: u64 = 100_000;
-
 impl super::Settings for Settings {
     const KIND: &'static str = "filter";
     const NEEDS: &'static [Knowledge] = &[Knowledge::Row];
     const EXAMPLE: &'static str = "[[stage]]\nkind = \"filter\"\nkeep = \"empty_response\"\nothers = \"sink\"\n";
 
     fn check(&self, say: &mut Complaints) {
-        if let Err(error) = environment().compile_expression(&self.keep) {
+        if let Err(error) = Expression::new(&self.keep) {
             say.about("keep", format!("is not an expression: {error}"));
         }
     }
@@ -62,13 +61,6 @@ impl super::Settings for Settings {
     }
 }
 
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment.set_fuel(Some(FUEL));
-    environment
-}
-
 struct Filter {
     keep: Keep,
     drop_others: bool,
@@ -76,7 +68,7 @@ struct Filter {
 
 enum Keep {
     EmptyResponse,
-    Expression(Environment<'static>, String),
+    Expression(Box<Expression>),
 }
 
 impl Filter {
@@ -84,12 +76,11 @@ impl Filter {
         let keep = if settings.keep.trim() == EMPTY_RESPONSE {
             Keep::EmptyResponse
         } else {
-            let environment = environment();
-            environment.compile_expression(&settings.keep).map_err(|error| {
+            let expression = Expression::new(&settings.keep).map_err(|error| {
                 Error::new(ErrorKind::FixPipeline, format!("`keep = {:?}` is not an expression", settings.keep))
                     .because(error)
             })?;
-            Keep::Expression(environment, settings.keep.clone())
+            Keep::Expression(Box::new(expression))
         };
         Ok(Filter { keep, drop_others: settings.others == DROP })
     }
@@ -97,19 +88,14 @@ impl Filter {
     fn keeps(&self, record: &Record) -> Result<bool, Rejection> {
         match &self.keep {
             Keep::EmptyResponse => Ok(shape::answer(&record.row, &record.layout)?.is_needed()),
-            Keep::Expression(environment, text) => {
-                let expression = environment.compile_expression(text).map_err(not_worked_out)?;
-                evaluate(&expression, record)
-            }
+            Keep::Expression(expression) => expression.holds(&names(record)?),
         }
     }
 }
 
-fn evaluate(expression: &Expression<'_, '_>, record: &Record) -> Result<bool, Rejection> {
-    let row: Value =
-        serde_json::from_slice(&record.row).map_err(|error| Rejection::new(Reason::InvalidJson, error.to_string()))?;
-    let mut names = row.as_object().cloned().unwrap_or_default();
-    names.insert("row".to_owned(), row);
+/// What an expression of a filter can speak of.
+fn names(record: &Record) -> Result<Map<String, Value>, Rejection> {
+    let mut names = names_of_row(record)?;
     // A row that holds no chat can still be filtered by its other fields.
     if let Ok(answer) = shape::answer(&record.row, &record.layout) {
         names.insert(EMPTY_RESPONSE.to_owned(), answer.is_needed().into());
@@ -118,12 +104,7 @@ fn evaluate(expression: &Expression<'_, '_>, record: &Record) -> Result<bool, Re
     if let Ok(chars) = shape::prompt_chars(&record.row, &record.layout) {
         names.insert("prompt_chars".to_owned(), chars.into());
     }
-    let value = expression.eval(Serde(&names)).map_err(not_worked_out)?;
-    Ok(value.is_true())
-}
-
-fn not_worked_out(error: minijinja::Error) -> Rejection {
-    Rejection::new(Reason::BadExpression, error.to_string())
+    Ok(names)
 }
 
 impl Transform for Filter {

@@ -4,6 +4,7 @@
 
 mod aside;
 mod dispatch;
+mod expression;
 mod filter;
 mod parts;
 mod read;
@@ -19,7 +20,7 @@ pub use parts::{Judge, Parts};
 pub use read::Settings as ReadSettings;
 pub use sink::{Format as SinkFormat, Settings as SinkSettings};
 pub use template::{Render, Settings as TemplateSettings};
-pub use validate::{OnReject, Requirement, Settings as ValidateSettings};
+pub use validate::{OnReject, Requirement, Settings as ValidateSettings, rules_against};
 pub use workers::Workers;
 
 use crate::{
@@ -86,6 +87,16 @@ pub trait Settings: Serialize + DeserializeOwned + JsonSchema + 'static {
         0
     }
 
+    /// The share of rows asked about, 0 to 1, that may end badly before the run stops itself; only `validate` names one.
+    fn most_rejected(&self) -> Option<f64> {
+        None
+    }
+
+    /// The stage alone, to try answers on, if it judges answers and does nothing else; only `validate` does.
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error> {
+        Ok(None)
+    }
+
     /// Makes the stage.
     fn build(self, parts: &Parts) -> Result<Built, Error>;
 }
@@ -138,6 +149,10 @@ pub trait AnySettings: Send {
     fn around(&self) -> Option<&str>;
     /// See [`Settings::retries`].
     fn retries(&self) -> u32;
+    /// See [`Settings::most_rejected`].
+    fn most_rejected(&self) -> Option<f64>;
+    /// See [`Settings::judges`].
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error>;
     /// See [`Settings::build`].
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error>;
     /// The settings as JSON, defaults filled in: what `check` prints and fingerprints are made of.
@@ -153,6 +168,12 @@ impl<S: Settings + Send> AnySettings for S {
     }
     fn retries(&self) -> u32 {
         Settings::retries(self)
+    }
+    fn most_rejected(&self) -> Option<f64> {
+        Settings::most_rejected(self)
+    }
+    fn judges(&self) -> Result<Option<Arc<dyn Transform>>, Error> {
+        Settings::judges(self)
     }
     fn build(self: Box<Self>, parts: &Parts) -> Result<Built, Error> {
         Settings::build(*self, parts)

@@ -175,6 +175,84 @@ fn the_answer_has_the_wanted_form() {
 }
 
 #[test]
+fn length_is_also_counted_against_the_thought() {
+    assert_eq!(reason("max_answer_chars = 3", text(" 日本語 ")), None);
+    assert_eq!(reason("max_answer_chars = 2", text("日本語")), Some(Reason::TooLong));
+    let thought = |chars: usize| Completion { reasoning: Some("ab".repeat(chars / 2)), ..text("Four.") };
+    assert_eq!(reason("max_think_ratio = 4", thought(20)), None);
+    assert_eq!(reason("max_think_ratio = 4", thought(22)), Some(Reason::LongThinking));
+    assert_eq!(reason("max_think_ratio = 0", text("Four.")), None);
+}
+
+#[test]
+fn the_thought_has_a_pattern_of_its_own() {
+    let thought = Completion { reasoning: Some("Step 1: add.".into()), ..text("Four.") };
+    assert_eq!(reason("reasoning_regex = '^Step'", thought), None);
+    let found = judge("reasoning_regex = '^Step'", answered(text("Step"))).expect("a rejection");
+    assert!(found.reason == Reason::NoMatch && found.detail.contains("thought"), "{}", found.detail);
+}
+
+/// A record that asks `row` and was answered with `content`.
+fn about(row: &str, content: &str) -> Record {
+    Record { row: row.to_owned().into(), ..answered(text(content)) }
+}
+
+#[test]
+fn refusals_and_echoes_are_found_where_asked_for() {
+    let refusal = "I'm sorry, but I can't help with that.";
+    assert_eq!(reason("require = [\"not_refusal\"]", text(refusal)), Some(Reason::Refusal));
+    assert_eq!(reason("", text(refusal)), None);
+    let own = "require = [\"not_refusal\"]\nrefusal_phrases = [\"Nein\"]";
+    assert_eq!(reason(own, text("Nein, danke.")), Some(Reason::Refusal));
+    let row = r#"{"prompt":"Say in one sentence why the sky is blue."}"#;
+    let again = "Say in one sentence why the sky is blue.";
+    let found = judge("require = [\"not_echo\"]", about(row, again)).expect("a rejection");
+    assert_eq!(found.reason, Reason::Echo);
+    assert_eq!(judge("", about(row, again)), None);
+    assert_eq!(judge("require = [\"not_echo\"]", about(row, "Air scatters blue light.")), None);
+}
+
+#[test]
+fn the_final_answer_is_held_against_the_row() {
+    let table = "matches = { field = \"gold\", how = \"numeric\" }";
+    assert_eq!(judge(table, about(r#"{"gold":"1,000"}"#, "It is 1000.")), None);
+    let found = judge(table, about(r#"{"gold":12}"#, "It is 13.")).expect("a rejection");
+    assert_eq!(found, Rejection::new(Reason::WrongAnswer, "`12` is wanted, the answer ends with `It is 13.`"));
+    assert_eq!(judge(table, about("{}", "It is 13.")).map(|found| found.reason), Some(Reason::NoReference));
+}
+
+#[test]
+fn an_expression_speaks_of_the_answer_and_of_the_row() {
+    let holds = |expression: &str| {
+        let row = r#"{"prompt":"How many?","n":3,"answer":"old"}"#;
+        let table = format!("expression = '{expression}'");
+        judge(&table, about(row, "Four.")).map(|found| found.reason)
+    };
+    assert_eq!(holds(r#"answer|length == 5 and row.answer == "old" and n == 3"#), None);
+    assert_eq!(holds(r#"prompt == "How many?" and reasoning == "" and finish_reason == "stop""#), None);
+    assert_eq!(holds(r#"thinking == "on" and not usage.completion_tokens"#), None);
+    assert_eq!(holds("n > 3"), Some(Reason::ExpressionFalse));
+    assert_eq!(holds("n + answer > 3"), Some(Reason::BadExpression));
+}
+
+#[test]
+fn values_that_make_no_sense_are_complained_about() {
+    for (table, key) in [
+        ("expression = 'a ='", "expression"),
+        ("reasoning_regex = '['", "reasoning_regex"),
+        ("matches = { field = '', how = 'exact' }", "matches.field"),
+        ("min_answer_chars = 9\nmax_answer_chars = 8", "max_answer_chars"),
+        ("max_think_ratio = -1", "max_think_ratio"),
+        ("refusal_phrases = ['no']", "refusal_phrases"),
+        ("max_answer_tokens = 0", "max_answer_tokens"),
+    ] {
+        let mut say = Complaints::default();
+        settings(table).check(&mut say);
+        assert_eq!(say.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key], "{table}");
+    }
+}
+
+#[test]
 fn a_wrong_pattern_is_said_in_one_line() {
     let mut say = Complaints::default();
     settings("regex = '(a'").check(&mut say);
