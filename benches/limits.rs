@@ -3,6 +3,8 @@
 //! CPU seconds of this process, best of several turns, and the ratio to the limit. Only the ratios are worth comparing
 //! between machines.
 
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and its input is its own")]
+
 use forebay::{
     fleet::wire::{Collector, Ending},
     format::{Limits, Rows, shape},

@@ -11,13 +11,15 @@
 //! | [`setting`] | what settings are made of: lengths of time, sizes, secrets, complaints |
 //! | [`fleet`] | who is asked, how often, and what a reply means |
 //! | [`journal`] | what is done in a run, told so that a fresh start can believe it |
-//! | [`format`] | rows in and out of files; where a dataset has its chats |
+//! | [`mod@format`] | rows in and out of files; where a dataset has its chats |
 //! | [`store`] | where files are: this machine or an object store |
 //! | [`stop`] | who stops first |
 //! | [`watch`] | numbers from the accounts; prints nothing |
 //! | [`sim`] | inference servers that are not there |
 //! | [`audit`] | what is in a dataset |
 //! | [`cli`] | the commands; nothing else prints |
+
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests wait for what they spawn"))]
 
 pub mod audit;
 pub mod cli;

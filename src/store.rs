@@ -172,7 +172,7 @@ impl Place {
             };
             return Ok(vec![InputFile { name: Arc::clone(&place.shown), bytes: meta.size, place }]);
         };
-        let root_end = text[..magic].rfind('/').map_or(0, |slash| slash + 1);
+        let root_end = text.get(..magic).and_then(|plain| plain.rfind('/')).map_or(0, |slash| slash + 1);
         let (root, pattern) = text.split_at(root_end);
         let pattern = globset::GlobBuilder::new(pattern)
             .literal_separator(true)

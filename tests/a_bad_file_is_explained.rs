@@ -1,5 +1,7 @@
 //! Whatever is wrong with a pipeline file is said in one go, each thing with its line, a caret and advice.
 
+#![cfg(test)]
+
 #[path = "support/kinds.rs"]
 mod support;
 

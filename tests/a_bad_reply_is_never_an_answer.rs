@@ -1,5 +1,7 @@
 //! Replies of real servers, and scripted ones for every fault met in the field, each end in the right word.
 
+#![cfg(test)]
+
 use forebay::{
     edge::Route,
     fleet::{

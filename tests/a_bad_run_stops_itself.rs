@@ -1,5 +1,7 @@
 //! A run most of whose answers are bad stops early, says why and what to do, and can be taken up again.
 
+#![cfg(test)]
+
 use forebay::{
     Error, ErrorKind, config,
     fleet::Transport,

@@ -1,5 +1,7 @@
 //! A run that is taken up with other settings stops and says which; what changes no row may change freely.
 
+#![cfg(test)]
+
 use std::{fs, process::Command};
 
 /// Runs the quickstart into `folder`; its exit code and what it said.

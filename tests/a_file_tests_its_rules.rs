@@ -1,5 +1,7 @@
 //! `[[test]]` in a pipeline file: answers, and what `validate` is to say of them; a failing one is a mistake in the file.
 
+#![cfg(test)]
+
 use forebay::{cli::check, config, pipeline::Plan, stage::Kinds};
 use insta::assert_snapshot;
 

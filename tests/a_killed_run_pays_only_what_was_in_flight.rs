@@ -1,5 +1,7 @@
 //! A run that is killed at any moment asks again only what was in flight, and what had arrived in the second before.
 
+#![cfg(test)]
+
 mod support;
 
 use forebay::{

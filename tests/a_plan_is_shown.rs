@@ -1,5 +1,7 @@
 //! `forebay check` shows a plan as a picture, and says what is wrong with a file under exit code 2.
 
+#![cfg(test)]
+
 #[path = "support/kinds.rs"]
 mod support;
 

@@ -2,6 +2,8 @@
 //!
 //! `examples/local-model/test.sh` installs what is needed and runs these tests.
 
+#![cfg(test)]
+
 use forebay::{
     config,
     fleet::{FleetSettings, Health, HttpTransport},
@@ -16,6 +18,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 /// One llama.cpp server; killed when the test ends, however it ends.
 struct Server(Child);
@@ -127,12 +130,13 @@ async fn a_server_killed_half_way_costs_no_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = prepare(plan(&folder, &[18221, 18222], 40, &[])).await;
     let view: Arc<View> = run.view();
-    let going = tokio::spawn(run.go());
+    let mut going = JoinSet::new();
+    going.spawn(run.go());
     while view.fleet.as_ref().expect("a fleet").totals().requests < 20 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     servers[1].kill();
-    let summary = going.await.expect("no panic").expect("the run goes through");
+    let summary = going.join_next().await.expect("it goes").expect("no panic").expect("the run goes through");
     show(&summary);
     assert_eq!((summary.rows_in, summary.accepted, summary.complete), (40, 40, true));
     assert_eq!(summary.servers[1].state, Health::Down);

@@ -1,5 +1,7 @@
 //! The picture of who may know whom, held against the `use crate::` lines of the source.
 
+#![cfg(test)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -1,5 +1,6 @@
 //! What every kind of stage promises, held against each kind there is: a new one is covered by standing in the list.
 
+#![cfg(test)]
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod support;

@@ -1,5 +1,7 @@
 //! What goes wrong in dataset files, one test per known case: no row is lost without a word.
 
+#![cfg(test)]
+
 use forebay::format::{
     Framed, Limits, Rows, RowsError,
     shape::{answer, chat, one_line, with_answer},

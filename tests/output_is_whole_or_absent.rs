@@ -1,5 +1,6 @@
 //! Where nothing can be written, the run says so and what to do; when that is done, the same command goes on.
 
+#![cfg(test)]
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod support;

@@ -1,5 +1,6 @@
 //! The key to the servers is in no file and in nothing that is printed, whatever the servers send back.
 
+#![cfg(test)]
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod support;

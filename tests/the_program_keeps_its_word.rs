@@ -1,5 +1,6 @@
 //! The program as scripts and people meet it: exit codes, signals, `summary.json`, and what it prints.
 
+#![cfg(test)]
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod support;

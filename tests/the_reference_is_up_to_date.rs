@@ -1,5 +1,7 @@
 //! The reference, the schema and the first file of a new user are made from the types, and fit them.
 
+#![cfg(test)]
+
 use forebay::{config, stage::Kinds};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! The fleet: who is asked, how often, and what a reply means.
 //!
-//! [`Fleet`] is the place where the pure parts meet: [`server`] says what a server's state is, [`choice`] which one
+//! [`Fleet`] is the place where the pure parts meet: `server` says what a server's state is, `choice` which one
 //! takes the next request, [`retry`] whose trouble a fault is, [`classify`] what a reply is.
 
 mod attempt;

@@ -44,7 +44,7 @@ const LARGEST: usize = 1 << 30;
 impl Commit {
     /// The commit of `records` in `part`.
     pub fn new<'a>(part: &str, records: impl Iterator<Item = (&'a RecordId, End)>) -> Commit {
-        let mut groups: BTreeMap<(Arc<str>, End), Vec<(u64, u64)>> = BTreeMap::new();
+        let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (id, end) in records {
             groups.entry((Arc::clone(&id.input), end)).or_default().push((id.row, id.hash));
         }

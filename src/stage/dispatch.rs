@@ -151,7 +151,7 @@ struct Sent {
 
 /// How a task ended.
 enum Done {
-    Asked { landed: Landed, objection: Option<Rejection> },
+    Asked { landed: Box<Landed>, objection: Option<Rejection> },
     Probed { server: usize, result: Result<(), crate::fleet::Fault> },
 }
 
@@ -293,7 +293,7 @@ impl Dispatch {
     /// Deals with a task that has ended. `done` is `None` if it panicked.
     async fn landed(&mut self, id: Id, done: Option<Done>, outlet: &Outlet) -> Result<(), Ended> {
         let (landed, objection) = match done {
-            Some(Done::Asked { landed, objection }) => (landed, objection),
+            Some(Done::Asked { landed, objection }) => (*landed, objection),
             Some(Done::Probed { server, result }) => {
                 self.fleet.probed(server, result);
                 return Ok(());
@@ -426,7 +426,7 @@ impl Task {
             }
             _ => None,
         };
-        Done::Asked { landed, objection }
+        Done::Asked { landed: Box::new(landed), objection }
     }
 }
 

@@ -116,7 +116,7 @@ mod tests {
         for _ in 0..BATCH + 3 {
             assert!(rows.next().await.expect("a row").is_some());
         }
-        let error = rows.next().await.err().expect("the file breaks off");
+        let error = rows.next().await.expect_err("the file breaks off");
         assert!(error.to_string().starts_with("a.jsonl: "), "{error}");
     }
 
