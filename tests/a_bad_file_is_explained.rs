@@ -592,7 +592,7 @@ proptest::proptest! {
         inserted in "[\\PC\n\r\t\\[\\]\\{\\}\"'=.$#é]{0,12}",
         set in proptest::collection::vec("(stage|fleet|name|stage.sink)?[.a-z]{0,8}=?[\\PC\n\"\\[\\{]{0,8}", 0..3),
     ) {
-        let text = format!("{}{inserted}{}", &GOOD[..at], GOOD.get(at + removed..).unwrap_or(""));
+        let text = format!("{}{inserted}{}", GOOD.get(..at).unwrap_or(""), GOOD.get(at + removed..).unwrap_or(""));
         if let Err(diagnostics) = load(&text, "p.toml", &set, &kinds()) {
             proptest::prop_assert!(!diagnostics.is_empty());
             proptest::prop_assert!(diagnostics.render(true).contains("p.toml has "));
