@@ -1,20 +1,20 @@
 //! `dispatch`: asks the fleet, holds the judge, and sends on what came back.
 
+mod asked;
 mod journaled;
+mod task;
 
 use super::{Built, Ended, Judge, Knowledge, Parts, Stage};
 use crate::{
-    edge::{Closed, Inlet, Outlet, Route},
+    edge::{Closed, Inlet, Outlet},
     error::{Error, ErrorKind},
-    fleet::{
-        Fleet, Landed, Outcome, Slot, Terms, Transport, attempt, probe,
-        retry::{self, Policy, Trouble},
-    },
+    fleet::{Fleet, Landed, Slot, Terms, Transport, probe},
     journal::Answers,
-    record::{Attempt, Completion, End, Reason, Record, Rejection, Request},
+    record::{End, Reason, Rejection},
     setting::Complaints,
     stop::{Phase, Stop},
 };
+use asked::{Asked, Bounds, Next, Sent};
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
+use task::Task;
 use tokio::{
     task::{Id, JoinSet},
     time::{Instant, sleep_until},
@@ -80,8 +81,7 @@ impl super::Settings for Settings {
             judge: Arc::new(parts.judge.clone()),
             answers: parts.answers.clone(),
             stop: parts.stop.clone(),
-            tries: self.tries,
-            moves: self.moves,
+            bounds: Bounds { tries: self.tries, moves: self.moves, retries: parts.judge.retries() },
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             again: VecDeque::new(),
@@ -98,8 +98,7 @@ struct Dispatch {
     answers: Option<Answers>,
     stop: Stop,
     terms: Arc<Terms>,
-    tries: u32,
-    moves: u32,
+    bounds: Bounds,
     /// Every request is a task of its own: a full outlet then stops new requests, not the reading of replies.
     tasks: JoinSet<Done>,
     /// What flies, by its task: the records stay here, so that no way a task can end loses one.
@@ -117,34 +116,10 @@ struct Dispatch {
 /// While so many suspects wait, no new records are taken.
 const MOST_SUSPECTS: usize = 64;
 
-/// A record that is being asked, and what it has cost so far.
-struct Asked {
-    record: Record,
-    /// What it is asked, as a hash.
-    request: u64,
-    /// Attempts started; numbers the next one and gives it its seed.
-    attempts: u32,
-    /// Answers the judge sent back.
-    judged: u32,
-    /// Broken replies.
-    broken: u32,
-    /// Servers that failed under it.
-    moved: u32,
-    /// The server of the last attempt, to be avoided.
-    avoid: Option<usize>,
-}
-
+/// An attempt under way.
 struct Flight {
     asked: Asked,
     slot: Slot,
-    seed: u64,
-    started_ms: u64,
-}
-
-/// What was sent, and where.
-struct Sent {
-    server: usize,
-    url: Arc<str>,
     seed: u64,
     started_ms: u64,
 }
@@ -153,12 +128,6 @@ struct Sent {
 enum Done {
     Asked { landed: Box<Landed>, objection: Option<Rejection> },
     Probed { server: usize, result: Result<(), crate::fleet::Fault> },
-}
-
-/// What comes next for a record whose attempt has landed.
-enum Next {
-    Leave(Route),
-    Again(Asked),
 }
 
 impl Stage for Dispatch {
@@ -193,7 +162,7 @@ impl Dispatch {
                         Done::Probed { server, result: probe(transport.as_ref(), &url, &fleet).await }
                     });
                 }
-                if !self.flights.values().any(|flight| self.is_suspect(&flight.asked))
+                if !self.flights.values().any(|flight| flight.asked.is_suspect(&self.bounds))
                     && let Some(asked) = self.suspects.pop_front()
                 {
                     match self.fleet.take_slot(asked.avoid) {
@@ -311,70 +280,16 @@ impl Dispatch {
         let request = asked.request;
         let sent = Sent { server: slot.server, url: Arc::clone(&slot.url), seed, started_ms };
         let policy = self.fleet.landed(slot, &landed);
-        match self.decide(asked, sent, landed, policy, objection) {
+        match asked.next(sent, landed, policy, objection, &self.bounds) {
             Next::Again(asked) if self.stop.draining() => asked.record.ticket.tell(End::Remaining),
             Next::Again(asked) => {
                 self.fleet.count_retry();
-                let queue = if self.is_suspect(&asked) { &mut self.suspects } else { &mut self.again };
+                let queue = if asked.is_suspect(&self.bounds) { &mut self.suspects } else { &mut self.again };
                 queue.push_back(asked);
             }
             Next::Leave(route) => self.leave(route, request, outlet).await?,
         }
         Ok(())
-    }
-
-    /// What comes next for a record.
-    fn decide(
-        &self,
-        mut asked: Asked,
-        sent: Sent,
-        landed: Landed,
-        policy: Policy,
-        objection: Option<Rejection>,
-    ) -> Next {
-        let mut taken = Attempt {
-            number: asked.attempts - 1,
-            server: sent.url,
-            seed: sent.seed,
-            started_ms: sent.started_ms,
-            seconds: landed.took.as_secs_f64(),
-            first_token_seconds: landed.first_token.map(|first| first.as_secs_f64()),
-            completion: None,
-            fault: None,
-            detail: String::new(),
-            raw: landed.raw,
-        };
-        let fault = match landed.outcome {
-            Outcome::Answer(completion) => {
-                taken.completion = Some(completion);
-                asked.record.attempts.push(taken);
-                return match objection {
-                    Some(rejection) if asked.judged < self.judge.retries() && retry::may_differ(rejection.reason) => {
-                        asked.judged += 1;
-                        asked.avoid = Some(sent.server);
-                        Next::Again(asked)
-                    }
-                    _ => Next::Leave(Route::Pass(asked.record)),
-                };
-            }
-            Outcome::Fault(fault) => fault,
-        };
-        taken.fault = Some(fault.reason);
-        taken.detail = fault.detail.clone();
-        asked.record.attempts.push(taken);
-        asked.avoid = Some(sent.server);
-        let rejection = Rejection::new(fault.reason, fault.detail);
-        match policy {
-            Policy::Judge | Policy::Reject => return Next::Leave(Route::Aside(asked.record, rejection)),
-            Policy::RetryRecord => asked.broken += 1,
-            // A server that is full, or was not there, has not failed under the record.
-            Policy::RetryElsewhere { server: Trouble::Busy | Trouble::Down } | Policy::Local => {}
-            Policy::RetryElsewhere { .. } => asked.moved += 1,
-        }
-        if asked.broken >= self.tries || asked.moved >= self.moves {
-            return Next::Leave(Route::Aside(asked.record, rejection));
-        }
-        Next::Again(asked)
     }
 
     /// Tells the ends of the records that are still here.
@@ -390,58 +305,5 @@ impl Dispatch {
     fn leave_waiting(&mut self) {
         let waiting = self.again.drain(..).chain(self.suspects.drain(..));
         waiting.for_each(|asked| asked.record.ticket.tell(End::Remaining));
-    }
-
-    /// Whether as many servers have failed under the record as half of those it may take down.
-    fn is_suspect(&self, asked: &Asked) -> bool {
-        asked.moved >= self.moves.div_ceil(2)
-    }
-}
-
-impl Asked {
-    fn new(record: Record, request: u64) -> Asked {
-        Asked { record, request, attempts: 0, judged: 0, broken: 0, moved: 0, avoid: None }
-    }
-}
-
-/// One attempt and its judgement, run as a task.
-struct Task {
-    transport: Arc<dyn Transport>,
-    server: Arc<str>,
-    terms: Arc<Terms>,
-    judge: Arc<Judge>,
-    request: Arc<Request>,
-    seed: u64,
-    /// For the judge, if there is one.
-    copy: Option<Record>,
-}
-
-impl Task {
-    async fn run(self) -> Done {
-        let landed = attempt(self.transport.as_ref(), &self.server, &self.request, self.seed, &self.terms).await;
-        let objection = match (&landed.outcome, self.copy) {
-            (Outcome::Answer(completion), Some(mut copy)) => {
-                copy.attempts.push(trial(completion.clone(), &self.server, self.seed));
-                self.judge.objection(copy)
-            }
-            _ => None,
-        };
-        Done::Asked { landed: Box::new(landed), objection }
-    }
-}
-
-/// An attempt as the judge sees it: only the answer matters.
-fn trial(completion: Completion, server: &Arc<str>, seed: u64) -> Attempt {
-    Attempt {
-        number: 0,
-        server: Arc::clone(server),
-        seed,
-        started_ms: 0,
-        seconds: 0.0,
-        first_token_seconds: None,
-        completion: Some(completion),
-        fault: None,
-        detail: String::new(),
-        raw: bytes::Bytes::new(),
     }
 }

@@ -38,7 +38,7 @@ pub struct Settings {
     #[serde(default = "part_size")]
     #[schemars(extend("x-content" = false))]
     pub part_size: Size,
-    /// A part is closed when its first row has waited this long. A killed process loses no more answers than these.
+    /// A part is closed when its first row has waited this long.
     #[serde(default = "part_age")]
     #[schemars(extend("x-content" = false))]
     pub part_age: Duration,

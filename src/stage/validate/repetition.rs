@@ -84,19 +84,24 @@ fn is_wordy(c: char) -> bool {
 }
 
 /// A run of one character or one short unit, anywhere.
+///
+/// No limit is below [`RUN`], so that a run that is too long covers at least one of the places looked at.
 fn long_run(chars: &[char]) -> Option<String> {
     for period in 1..=UNIT {
-        let mut equal = 0;
-        for (at, (now, then)) in chars.iter().skip(period).zip(chars).enumerate() {
-            equal = if now == then { equal + 1 } else { 0 };
-            // No limit is lower than this one; most characters end here.
-            if equal + period <= RUN {
+        let repeats = |at: usize| chars.get(at).is_some_and(|now| chars.get(at + period) == Some(now));
+        let mut from = 0;
+        while from + period < chars.len() {
+            if !repeats(from) {
+                from += RUN / 2;
                 continue;
             }
-            let unit = chars.get(at + 1..=at + period).unwrap_or_default();
-            if equal + period > limit(unit) {
+            let start = (0..from).rev().take_while(|at| repeats(*at)).last().unwrap_or(from);
+            let end = (from..).find(|at| !repeats(*at)).unwrap_or(chars.len());
+            let unit = chars.get(start..start + period).unwrap_or_default();
+            if end - start + period > limit(unit) {
                 return Some(format!("{} repeated for over {} characters", quoted(unit), limit(unit)));
             }
+            from = end + 1;
         }
     }
     None
