@@ -82,22 +82,22 @@ struct Check {
     args: check::Args,
 }
 
-fn check(path: &str, set: &[&str]) -> Result<ExitCode, forebay::Error> {
+async fn check(path: &str, set: &[&str]) -> Result<ExitCode, forebay::Error> {
     let set = set.iter().flat_map(|set| ["--set", set]);
     let args = Check::try_parse_from(["check", path].into_iter().chain(set)).expect("a command line").args;
-    check::run(&args, &kinds())
+    check::run(&args, &kinds()).await
 }
 
-#[test]
-fn the_exit_code_says_whether_the_file_is_right() {
+#[tokio::test]
+async fn the_exit_code_says_whether_the_file_is_right() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("p.toml");
     std::fs::write(&path, FILE).expect("written");
     let path = path.to_str().expect("a path");
-    assert_eq!(check(path, &[]).expect("it can be read"), ExitCode::SUCCESS);
-    assert_eq!(check(path, &["stage.sink.path=elsewhere/"]).expect("it can be read"), ExitCode::SUCCESS);
-    assert_eq!(check(path, &["stage.sink.path=1"]).expect("it can be read"), ExitCode::from(2));
-    let error = check("no/such.toml", &[]).expect_err("it is not there");
+    assert_eq!(check(path, &[]).await.expect("it can be read"), ExitCode::SUCCESS);
+    assert_eq!(check(path, &["stage.sink.path=elsewhere/"]).await.expect("it can be read"), ExitCode::SUCCESS);
+    assert_eq!(check(path, &["stage.sink.path=1"]).await.expect("it can be read"), ExitCode::from(2));
+    let error = check("no/such.toml", &[]).await.expect_err("it is not there");
     assert_eq!(error.exit_code(), 2);
     assert!(error.to_string().contains("`no/such.toml`"));
 }

@@ -282,3 +282,20 @@ async fn check_asks_no_server() {
     assert_eq!(listener.accept().expect_err("nobody came").kind(), std::io::ErrorKind::WouldBlock);
     assert!(!fs::exists(bench.path("run")).expect("it can be looked for"), "nothing is written");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_asks_the_servers_only_when_told_to_and_says_what_each_is() {
+    let bench = bench(1);
+    let servers = servers(1, |sim| sim.instant = true).await;
+    let mut urls = servers.urls();
+    urls.push("http://127.0.0.1:9".to_owned());
+    let file = pipeline(&bench, &urls, "");
+    let quiet = said(forebay(["check", &file])).await;
+    assert_eq!((quiet.code, servers.servers().all()[0].started()), (COMPLETE, 0), "{}", quiet.err);
+    let asked = said(forebay(["check", &file, "--servers"])).await;
+    assert_eq!(asked.code, Some(1), "one of them is not there");
+    assert!(asked.out.contains(&format!("{}  up", urls[0])), "{}", asked.out);
+    assert!(asked.out.contains("http://127.0.0.1:9  down"), "{}", asked.out);
+    let asked = said(forebay(["check", &file, "--servers", "--set", "fleet.model=\"other\""])).await;
+    assert!(asked.out.contains(&format!("{}  wrong_model", urls[0])), "{}", asked.out);
+}

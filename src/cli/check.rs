@@ -1,34 +1,73 @@
-//! `forebay check`: is the file right, and what would be run?
+//! `forebay check`: is the file right, what would be run, and are the servers there?
 
 use super::{
     file::{FileArgs, print_diagnostics},
     print,
 };
 use crate::{
-    config::settings_beyond_defaults, error::Error, fleet::FleetSettings, pipeline::Plan, setting::Size, stage::Kinds,
+    config::settings_beyond_defaults,
+    error::{Error, ErrorKind},
+    fleet::{Fleet, FleetSettings, Health, probe},
+    pipeline::Plan,
+    setting::Size,
+    stage::Kinds,
 };
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
+use tokio::task::JoinSet;
 
-/// Check a pipeline file and show what it would run. No server is asked and nothing is written.
+/// Check a pipeline file and show what it would run. Nothing is written, and no server is asked unless you say so.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment would replace the command's own help")]
     pub file: FileArgs,
+    /// Ask each server as well: is it there, does it serve the model, does it make a token?
+    #[arg(long)]
+    pub servers: bool,
 }
 
-/// Prints the plan (exit code 0) or everything that is wrong with the file (2).
-pub fn run(args: &Args, kinds: &Kinds) -> Result<ExitCode, Error> {
-    match args.file.load(kinds)? {
-        Ok(plan) => {
-            print(&picture(&plan))?;
-            Ok(ExitCode::SUCCESS)
-        }
+/// Prints the plan (exit code 0) or everything that is wrong with the file (2); with `--servers`, also what each
+/// server says (1 if one of them cannot be used).
+pub async fn run(args: &Args, kinds: &Kinds) -> Result<ExitCode, Error> {
+    let plan = match args.file.load(kinds)? {
+        Ok(plan) => plan,
         Err(diagnostics) => {
             print_diagnostics(&diagnostics);
-            Ok(ExitCode::from(2))
+            return Ok(ExitCode::from(2));
         }
+    };
+    print(&picture(&plan))?;
+    match &plan.fleet {
+        Some(settings) if args.servers => ask(settings).await,
+        None if args.servers => {
+            Err(Error::new(ErrorKind::FixCommand, "this pipeline asks no servers: leave out --servers"))
+        }
+        _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Probes every server, and prints what came of it.
+async fn ask(settings: &FleetSettings) -> Result<ExitCode, Error> {
+    if settings.simulated.is_some() {
+        print("The servers are simulated: they are started by `run`.\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (transport, fleet) = (super::run::transport(settings)?, Arc::new(Fleet::new(settings.clone())));
+    let mut probes = JoinSet::new();
+    while let Some((server, url)) = fleet.take_probe() {
+        let (transport, fleet) = (Arc::clone(&transport), Arc::clone(&fleet));
+        probes.spawn(async move {
+            let result = probe(transport.as_ref(), &url, &fleet).await;
+            fleet.probed(server, result);
+        });
+    }
+    probes.join_all().await;
+    let report = fleet.report();
+    for server in &report {
+        print(&format!("{}  {}  {}\n", server.url, server.state, server.trouble.as_deref().unwrap_or_default()))?;
+    }
+    let all_up = report.iter().all(|server| server.state == Health::Up);
+    Ok(if all_up { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The plan as a picture of its chain: the stages from top to bottom with the settings that are not as they are by

@@ -65,7 +65,7 @@ pub fn main(command: Command, kinds: &Kinds) -> ExitCode {
     let ended = runtime.block_on(async {
         match command.verb {
             Verb::Run(args) => run::run(args, kinds).await,
-            Verb::Check(args) => check::run(&args, kinds),
+            Verb::Check(args) => check::run(&args, kinds).await,
             Verb::Audit(args) => audit::run(&args).await,
             Verb::Init(args) => init::run(&args, kinds),
             Verb::Schema(args) => schema::run(&args, kinds),

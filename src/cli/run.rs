@@ -80,7 +80,8 @@ pub async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, Error> {
     Ok(if summary.complete { ExitCode::SUCCESS } else { ExitCode::from(RESUMABLE) })
 }
 
-fn transport(fleet: &FleetSettings) -> Result<Arc<dyn Transport>, Error> {
+/// How the servers of `fleet` are reached, with the key it names.
+pub(super) fn transport(fleet: &FleetSettings) -> Result<Arc<dyn Transport>, Error> {
     let key = fleet.api_key.as_ref().map(|key| key.read()).transpose();
     let key = key.map_err(|why| Error::new(ErrorKind::FixPipeline, format!("fleet.api_key: {why}")))?;
     let http = HttpTransport::new(fleet.connect_timeout.0, fleet.idle_timeout.0, key.as_ref())?;
