@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_stream::{StreamExt, wrappers::SignalStream};
 
 /// Run a pipeline. The same command takes up a run that was stopped or killed.
 #[derive(Debug, clap::Args)]
@@ -90,16 +91,12 @@ pub(super) fn transport(fleet: &FleetSettings) -> Result<Arc<dyn Transport>, Err
 
 /// First signal: nothing new is sent, what flies may land. Second: stop now; what has landed is still committed.
 async fn stop_on_signals(stopper: Stopper, grace: Duration) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (Ok(interrupt), Ok(terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
         return tracing::warn!("signals cannot be caught: stopping this process will look like a crash");
     };
-    let mut graces = [grace, Duration::ZERO].into_iter();
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+    let mut signals = SignalStream::new(interrupt).merge(SignalStream::new(terminate));
+    let mut graces = [grace].into_iter();
+    while let Some(()) = signals.next().await {
         let grace = graces.next().unwrap_or_default();
         if grace.is_zero() {
             tracing::warn!("stopping now");

@@ -9,7 +9,7 @@ use crate::record::Request;
 use bytes::Bytes;
 use futures::StreamExt;
 use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// What is the same for every attempt of a `dispatch` stage.
 #[derive(Debug, Clone)]
@@ -66,13 +66,18 @@ pub async fn attempt(
     let mut first_token = None;
     let mut collector = Collector::new(terms.stream, &reply.content_type);
     let mut pieces = reply.body;
+    // Only output counts as progress: a server that hangs may still send empty events to keep the connection open.
+    let (mut output, mut heard) = (0, Instant::now());
     let ending = loop {
-        match timeout(terms.stall, pieces.next()).await {
+        match timeout_at(heard + terms.stall, pieces.next()).await {
             Err(_) => break Ending::Stalled,
             Ok(None) => break Ending::Whole,
             Ok(Some(Ok(piece))) => {
                 collector.push(&piece);
-                if terms.stream && first_token.is_none() && collector.has_output() {
+                if collector.output() > output {
+                    (output, heard) = (collector.output(), Instant::now());
+                }
+                if terms.stream && first_token.is_none() && output > 0 {
                     first_token = Some(started.elapsed());
                 }
             }
@@ -102,4 +107,73 @@ fn failed(fault: Fault, started: Instant) -> Landed {
 fn stalled(terms: &Terms) -> Fault {
     let detail = format!("nothing came for {}", humantime::format_duration(terms.stall));
     Fault { reason: crate::record::Reason::Stalled, detail, retry_after: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fleet::Reply,
+        record::{Reason, Thinking},
+    };
+    use futures::{FutureExt, future::BoxFuture, stream};
+    use tokio::time::sleep;
+
+    /// A server that sends one of these pieces every 10 seconds: first those of `begins`, then `again` for ever.
+    struct Trickle {
+        begins: &'static [&'static str],
+        again: &'static str,
+    }
+
+    impl Transport for Trickle {
+        fn send(&self, _: Call) -> BoxFuture<'static, Result<Reply, TransportError>> {
+            let pieces = self.begins.iter().copied().chain(std::iter::repeat(self.again));
+            let body = stream::iter(pieces).then(|piece| async move {
+                sleep(Duration::from_secs(10)).await;
+                Ok(Bytes::from_static(piece.as_bytes()))
+            });
+            let reply =
+                Reply { status: 200, content_type: "text/event-stream".into(), retry_after: None, body: body.boxed() };
+            async move { Ok(reply) }.boxed()
+        }
+    }
+
+    const EMPTY: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"}}]}\n\n";
+    const TOKEN: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"}}]}\n\n";
+    const END: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+    async fn ask(server: Trickle) -> Landed {
+        let request = Request {
+            path: "/v1/chat/completions",
+            body: serde_json::Map::new(),
+            thinking: Thinking::Unset,
+            max_tokens: 9,
+            run_seed: 0,
+        };
+        let terms = Terms { model: "m".into(), stream: true, stall: Duration::from_secs(60) };
+        attempt(&server, &"http://a".into(), &request, 1, &terms).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_only_keeps_the_connection_open_has_stalled() {
+        for again in [": ping\n\n", EMPTY, "\n"] {
+            let landed = ask(Trickle { begins: &[TOKEN, TOKEN], again }).await;
+            let Outcome::Fault(fault) = landed.outcome else { panic!("no fault with {again:?}") };
+            assert_eq!((fault.reason, landed.took.as_secs()), (Reason::Stalled, 80), "{again:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_thought_that_goes_on_is_waited_for() {
+        const LONG: [&str; 202] = {
+            let mut pieces = [TOKEN; 202];
+            pieces[200] = END;
+            pieces[201] = "data: [DONE]\n\n";
+            pieces
+        };
+        let landed = ask(Trickle { begins: &LONG, again: ": ping\n\n" }).await;
+        // The stream never ends by itself, so that waiting for its end runs into the limit; the answer is whole.
+        assert!(landed.took.as_secs() > 2_000, "{:?}", landed.took);
+        assert!(matches!(landed.outcome, Outcome::Answer(_)), "{:?}", landed.outcome);
+    }
 }

@@ -165,14 +165,10 @@ impl Collector {
         }
     }
 
-    /// Whether any part of an answer or a thought has come.
-    pub fn has_output(&self) -> bool {
-        let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        let folded = &self.folded;
-        some(&folded.content)
-            || some(&folded.reasoning)
-            || some(&folded.reasoning_content)
-            || !folded.tool_calls.is_empty()
+    /// How much of an answer or a thought has come, in bytes: what tells a server that works from one that only keeps the
+    /// connection open. Of a document, which comes when the work is done, every byte counts.
+    pub fn output(&self) -> usize {
+        self.size
     }
 
     /// The reply, after its last piece.
