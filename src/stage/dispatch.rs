@@ -2,6 +2,7 @@
 
 mod asked;
 mod journaled;
+mod leaving;
 mod task;
 
 use super::{Built, Ended, Judge, Knowledge, Parts, Stage};
@@ -15,7 +16,8 @@ use crate::{
     stop::{Phase, Stop},
 };
 use asked::{Asked, Bounds, Next, Sent};
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::future::BoxFuture;
+use leaving::Leaving;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -85,7 +87,7 @@ impl super::Settings for Settings {
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             again: VecDeque::new(),
-            leaving: FuturesUnordered::new(),
+            leaving: Leaving::default(),
             suspects: VecDeque::new(),
         })))
     }
@@ -107,7 +109,7 @@ struct Dispatch {
     again: VecDeque<Asked>,
     /// Records that wait for room in the outlet. Answers that come meanwhile are taken in and journaled; new records
     /// are not, so that these are never more than have been in flight.
-    leaving: FuturesUnordered<BoxFuture<'static, Result<(), Closed>>>,
+    leaving: Leaving,
     /// Records under which servers have failed again and again. One of them may be what makes servers crash, and each
     /// crash takes down what flies beside it: asked one at a time, the others come through.
     suspects: VecDeque<Asked>,
@@ -137,7 +139,7 @@ impl Stage for Dispatch {
             let ended = dispatch.work(&inlet, &outlet).await;
             dispatch.tasks.shutdown().await;
             dispatch.give_up();
-            while let Some(sent) = dispatch.leaving.next().await {
+            while let Some(sent) = dispatch.leaving.next(&outlet).await {
                 if let Err(Closed(record)) = sent {
                     record.ticket.tell(End::Remaining);
                 }
@@ -197,7 +199,7 @@ impl Dispatch {
             };
             tokio::select! {
                 biased;
-                Some(sent) = self.leaving.next() => {
+                Some(sent) = self.leaving.next(outlet) => {
                     if let Err(Closed(record)) = sent {
                         record.ticket.tell(End::Remaining);
                         return Ended::DownstreamClosed;

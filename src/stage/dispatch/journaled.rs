@@ -27,7 +27,7 @@ impl Dispatch {
                     None => Route::Pass(record),
                     Some(rejection) => Route::Aside(record, rejection),
                 };
-                self.send_on(route, outlet);
+                self.leaving.push(route, outlet);
             }
             Err(error) => {
                 record.ticket.tell(End::Remaining);
@@ -48,13 +48,8 @@ impl Dispatch {
             kept = answers.keep(entry).await;
         }
         // Also when the log has failed: that ends the run, and what is here may still be committed.
-        self.send_on(route, outlet);
+        self.leaving.push(route, outlet);
         kept.map_err(|LogEnded| Ended::DownstreamClosed)
-    }
-
-    fn send_on(&mut self, route: Route, outlet: &Outlet) {
-        let outlet = outlet.clone();
-        self.leaving.push(Box::pin(async move { outlet.send(route).await }));
     }
 }
 
