@@ -1,6 +1,7 @@
 //! Where files are: this machine or an object store. The only file that knows how stores are made.
 
 mod append;
+mod listing;
 
 pub use append::{Append, Growth};
 
@@ -20,6 +21,12 @@ pub struct Place {
     shown: Arc<str>,
     /// Where it is on this machine, if it is.
     local: Option<PathBuf>,
+}
+
+/// A folder that no other process may work on while this is held; given back when it is dropped, also by a crash.
+#[derive(Debug)]
+pub struct Lock {
+    _file: std::fs::File,
 }
 
 /// One input file.
@@ -51,6 +58,7 @@ impl Place {
         let plain = text.strip_prefix("file://").unwrap_or(text);
         let absolute = std::path::absolute(plain)
             .map_err(|error| Error::new(ErrorKind::FixPipeline, format!("`{text}` is not a path")).because(error))?;
+        let absolute = without_dots(&absolute);
         let path = object_store::path::Path::from_absolute_path(&absolute)
             .map_err(|error| Error::new(ErrorKind::FixPipeline, format!("`{text}` is not a path")).because(error))?;
         let store = Arc::new(LocalFileSystem::new().with_fsync(true));
@@ -140,6 +148,34 @@ impl Place {
         }
     }
 
+    /// Takes the folder for this process alone. Only folders on this machine can be taken: in an object store, it is the
+    /// creation of commits that keeps two processes apart.
+    ///
+    /// # Errors
+    /// `FixStore` if another process holds it.
+    pub async fn lock(&self) -> Result<Option<Lock>, Error> {
+        let Some(folder) = self.local.clone() else { return Ok(None) };
+        let cannot = format!("cannot write to {self}: make room or give permission");
+        let taken = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&folder)?;
+            let file = std::fs::File::create(folder.join("lock"))?;
+            match file.try_lock() {
+                Ok(()) => Ok(Some(Lock { _file: file })),
+                Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+                Err(std::fs::TryLockError::Error(error)) => Err(error),
+            }
+        });
+        match taken.await {
+            Ok(Ok(Some(lock))) => Ok(Some(lock)),
+            Ok(Ok(None)) => {
+                let message = format!("another process works on {self}: wait until it has ended, or stop it");
+                Err(Error::new(ErrorKind::FixStore, message))
+            }
+            Ok(Err(error)) => Err(Error::new(ErrorKind::FixStore, cannot).because(error)),
+            Err(panic) => Err(Error::new(ErrorKind::Bug, cannot).because(panic)),
+        }
+    }
+
     /// The names of the files directly in this folder, sorted; empty if there is no such folder.
     pub async fn names(&self) -> Result<Vec<String>, Error> {
         let listed = self.store.list_with_delimiter(Some(&self.path)).await;
@@ -164,13 +200,15 @@ impl Place {
         let magic = text.find(['*', '?', '[', '{']);
         let Some(magic) = magic else {
             let place = Place::parse(text)?;
-            let found = place.store.head(&place.path).await;
-            let meta = match found {
-                Ok(meta) => meta,
-                Err(object_store::Error::NotFound { .. }) => return Err(none("there is no file")),
-                Err(error) => return Err(place.cannot("read", error)),
+            let bytes = match &place.local {
+                Some(local) => listing::size(local).map_err(|why| none(&format!("{why}:")))?,
+                None => match place.store.head(&place.path).await {
+                    Ok(meta) => meta.size,
+                    Err(object_store::Error::NotFound { .. }) => return Err(none("there is no file")),
+                    Err(error) => return Err(place.cannot("read", error)),
+                },
             };
-            return Ok(vec![InputFile { name: Arc::clone(&place.shown), bytes: meta.size, place }]);
+            return Ok(vec![InputFile { name: Arc::clone(&place.shown), bytes, place }]);
         };
         let root_end = text.get(..magic).and_then(|plain| plain.rfind('/')).map_or(0, |slash| slash + 1);
         let (root, pattern) = text.split_at(root_end);
@@ -180,8 +218,19 @@ impl Place {
             .map_err(|error| Error::new(ErrorKind::FixPipeline, format!("`{text}` is not a pattern")).because(error))?
             .compile_matcher();
         let folder = Place::parse(if root.is_empty() { "." } else { root })?;
-        let mut listed = folder.store.list(Some(&folder.path));
         let mut files = Vec::new();
+        if let Some(local) = folder.local.clone() {
+            // object_store's own listing leaves out what it takes for its unfinished files, and dangling links.
+            let found = tokio::task::spawn_blocking(move || listing::matching(&local, &pattern));
+            let found = found.await.map_err(|panic| Error::new(ErrorKind::Bug, "a listing panicked").because(panic))?;
+            for (inside, bytes) in found.map_err(|why| none(&format!("{why}:")))? {
+                let mut place = folder.join(&inside);
+                place.shown = format!("{root}{inside}").into();
+                files.push(InputFile { name: Arc::clone(&place.shown), bytes, place });
+            }
+            return if files.is_empty() { Err(none("no file matches")) } else { Ok(files) };
+        }
+        let mut listed = folder.store.list(Some(&folder.path));
         while let Some(object) = listed.try_next().await.map_err(|error| folder.cannot("list", error))? {
             let Some(inside) = object.location.prefix_match(&folder.path) else { continue };
             let inside = inside.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
@@ -211,6 +260,19 @@ impl Place {
 }
 
 impl InputFile {
+    /// The folder it lies in.
+    pub fn folder(&self) -> Place {
+        let mut parts: Vec<_> = self.place.path.parts().collect();
+        parts.pop();
+        let shown = self.name.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        Place {
+            store: Arc::clone(&self.place.store),
+            path: parts.into_iter().collect(),
+            shown: shown.into(),
+            local: self.place.local.as_ref().and_then(|local| local.parent()).map(PathBuf::from),
+        }
+    }
+
     /// Opens the file for reading on a thread that may block.
     ///
     /// Must be called inside a runtime; the reader must be used outside of its async threads.
@@ -237,6 +299,19 @@ impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Place({})", self.shown)
     }
+}
+
+/// The path with `..` taken at its word. Where a folder above is a symbolic link, the shell would go another way; a
+/// store cannot.
+fn without_dots(path: &std::path::Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn store_error(message: String, error: object_store::Error) -> Error {

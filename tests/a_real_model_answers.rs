@@ -87,7 +87,8 @@ async fn run(plan: Plan) -> Summary {
 
 fn rows(folder: &TempDir, name: &str) -> Vec<Value> {
     let Ok(parts) = fs::read_dir(folder.path().join(name)) else { return Vec::new() };
-    let texts = parts.flatten().map(|part| fs::read_to_string(part.path()).expect("text"));
+    let shown = |part: &fs::DirEntry| !part.file_name().to_string_lossy().starts_with('.');
+    let texts = parts.flatten().filter(shown).map(|part| fs::read_to_string(part.path()).expect("text"));
     texts
         .flat_map(|text| text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<_>>())
         .collect()

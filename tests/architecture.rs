@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["error"]),
     ("edge", &["record"]),
     ("format", &["error", "record"]),
-    ("journal", &["error", "record", "store"]),
+    ("journal", &["clock", "error", "record", "store"]),
     // The fleet's settings hold those of simulated servers, as data; the simulator knows of the fleet only `Transport`.
     ("fleet", &["error", "record", "setting", "sim"]),
     ("sim", &["error", "fleet", "setting"]),

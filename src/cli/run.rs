@@ -9,6 +9,7 @@ use crate::{
     error::{Error, ErrorKind},
     fleet::{FleetSettings, HttpTransport, Transport},
     pipeline::{Options, Plan, Run, Summary},
+    setting,
     sim::{HttpServers, SimSettings},
     stage::Kinds,
     stop::Stopper,
@@ -38,7 +39,7 @@ pub struct Args {
     run: Option<String>,
     /// After a first Ctrl-C or SIGTERM, how long requests under way may take to finish.
     #[arg(long, value_name = "TIME", default_value = "30s")]
-    grace: humantime::Duration,
+    grace: setting::Duration,
     /// Print no progress.
     #[arg(long, short)]
     quiet: bool,
@@ -69,7 +70,7 @@ pub async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, Error> {
         tracing::info!("taking up the run in {run_dir}: {} rows are done", run.view().earlier());
     }
     let mut signals = tokio::task::JoinSet::new();
-    signals.spawn(stop_on_signals(stopper, args.grace.into()));
+    signals.spawn(stop_on_signals(stopper, args.grace.0));
     let shown = (!args.quiet).then(|| progress::show(run.view()));
     let ended = run.go().await;
     if let Some(shown) = shown {

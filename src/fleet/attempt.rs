@@ -41,6 +41,9 @@ pub struct Landed {
 /// again at once, on a fresh one.
 const FRESH_CONNECTIONS: u32 = 2;
 
+/// How long a body may go on after its last word.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// Sends `request` with `seed` to `server` and waits for the whole reply.
 ///
 /// Dropping the future closes the connection, which ends the generation on the server.
@@ -76,6 +79,11 @@ pub async fn attempt(
                 collector.push(&piece);
                 if collector.output() > output {
                     (output, heard) = (collector.output(), Instant::now());
+                }
+                if collector.is_done() {
+                    // A connection is used again only when its body has been read to the end.
+                    let _read = timeout(LINGER, async { while let Some(Ok(_)) = pieces.next().await {} }).await;
+                    break Ending::Whole;
                 }
                 if terms.stream && first_token.is_none() && output > 0 {
                     first_token = Some(started.elapsed());

@@ -8,6 +8,7 @@ use super::{
     wire::{Collected, Ending, ErrorBody, Form, Message},
 };
 use crate::record::{Completion, Finish, Reason, Request, Thinking, thought};
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// What a reply is.
@@ -242,6 +243,9 @@ fn flaw(completion: &Completion, seen: &Seen, request: &Request) -> Option<(Reas
     if completion.tool_calls.is_some() && !offered {
         return flaw(Reason::UnwantedToolCall, "no tool was offered");
     }
+    if let Some(why) = completion.tool_calls.as_ref().and_then(|calls| bad_call(calls, request.body.get("tools"))) {
+        return Some((Reason::BadToolCall, why));
+    }
     if let Some(call) = thought::stray_tool_call(&completion.content) {
         let reason = if offered { Reason::StrayMarkers } else { Reason::UnwantedToolCall };
         return Some((reason, format!("`{call}` stands in the answer")));
@@ -261,6 +265,26 @@ fn flaw(completion: &Completion, seen: &Seen, request: &Request) -> Option<(Reas
         Finish::Other(word) => Some((Reason::UnknownFinish, format!("the finish reason is `{word}`"))),
         Finish::Stop | Finish::ToolCalls => None,
     }
+}
+
+/// What is wrong with the first call that cannot be made, if there is one.
+fn bad_call(calls: &Value, tools: Option<&Value>) -> Option<String> {
+    let offered: Vec<&str> = tools
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool.pointer("/function/name").and_then(Value::as_str))
+        .collect();
+    calls.as_array().into_iter().flatten().find_map(|call| {
+        let name = call.pointer("/function/name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let Some(name) = name else { return Some("a call names no tool".to_owned()) };
+        if !offered.is_empty() && !offered.contains(&name) {
+            return Some(format!("`{name}` was not offered"));
+        }
+        let arguments = call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default();
+        let whole = arguments.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(arguments).is_ok();
+        (!whole).then(|| format!("the arguments for `{name}` are no JSON object"))
+    })
 }
 
 /// The first characters of a body, on one line.

@@ -117,28 +117,59 @@ impl Choice {
         texts.into_iter().flatten().map(String::len).sum()
     }
 
+    /// Why it cannot be added to what came before, if it cannot: what is said twice would stand in the answer twice, and
+    /// what comes after the end shows that it was none.
+    pub(super) fn contradicts(&self, before: &Message) -> Option<&'static str> {
+        let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let part = |part: &Option<Part>| {
+            let part = part.as_ref();
+            part.is_some_and(|part| [&part.content, &part.reasoning, &part.reasoning_content].into_iter().any(says))
+        };
+        let ways = [says(&self.text), part(&self.message), part(&self.delta)];
+        let speaks = ways.contains(&true);
+        let spoke = [&before.content, &before.reasoning, &before.reasoning_content].into_iter().any(says);
+        if ways.iter().filter(|says| **says).count() > 1 {
+            return Some("the answer stands in it under two names");
+        }
+        if part(&self.message) && spoke {
+            return Some("the whole answer follows its pieces");
+        }
+        let ended = before.finish_reason.as_deref()?;
+        if speaks {
+            return Some("text follows the finish reason");
+        }
+        let again = self.finish_word();
+        again.is_some_and(|again| again != ended).then_some("two finish reasons contradict one another")
+    }
+
     /// Adds what it holds to the end of what came before.
-    pub(super) fn fold_into(self, into: &mut Message) {
-        append(&mut into.content, self.text);
-        if let Some(part) = self.message {
+    pub(super) fn fold_into(mut self, into: &mut Message) {
+        append(&mut into.content, self.text.take());
+        if let Some(part) = self.message.take() {
             let calls = part.fold_texts(into);
             into.tool_calls.extend(calls);
         }
-        if let Some(part) = self.delta {
+        if let Some(part) = self.delta.take() {
             for piece in part.fold_texts(into) {
                 fold_call(&mut into.tool_calls, piece);
             }
         }
-        match self.finish_reason {
+        if let Some(word) = self.finish_word() {
+            into.finish_reason = Some(word);
+        }
+    }
+
+    /// The word for why the model stopped, if it has.
+    fn finish_word(&self) -> Option<String> {
+        match self.finish_reason.as_ref()? {
+            Value::Null => None,
             // Some servers say "" where others say null: not yet.
-            Some(Value::String(word)) if word.trim().is_empty() => {}
-            Some(Value::String(word)) => into.finish_reason = Some(word),
-            Some(Value::Null) | None => {}
+            Value::String(word) => Some(word.clone()).filter(|word| !word.trim().is_empty()),
             // SGLang's own form: `{"type": "abort", "message": …}`.
-            Some(Value::Object(fields)) if fields.get("type").is_some_and(Value::is_string) => {
-                into.finish_reason = fields.get("type").and_then(Value::as_str).map(str::to_owned);
+            Value::Object(fields) if fields.get("type").is_some_and(Value::is_string) => {
+                fields.get("type").and_then(Value::as_str).map(str::to_owned)
             }
-            Some(other) => into.finish_reason = Some(other.to_string()),
+            other => Some(other.to_string()),
         }
     }
 }

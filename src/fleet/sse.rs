@@ -1,5 +1,5 @@
 //! Server-sent events, cut out of a stream of bytes (pure). The format is that of the WHATWG HTML standard, section 9.2:
-//! lines that end in LF, CRLF or CR; `data:` lines of one event are joined; a blank line ends an event.
+//! lines that end in LF, CRLF or CR; `data:` lines of one event are joined; `event:` names it; a blank line ends it.
 
 /// Gathers bytes in pieces of any size and gives whole events.
 #[derive(Debug, Default)]
@@ -9,6 +9,8 @@ pub struct Events {
     /// The data of the event that has begun.
     data: Vec<u8>,
     has_data: bool,
+    /// Its name; most have none.
+    name: Vec<u8>,
     after_cr: bool,
     too_long: bool,
 }
@@ -17,8 +19,8 @@ pub struct Events {
 const LARGEST_EVENT: usize = 16 << 20;
 
 impl Events {
-    /// Takes the next bytes and calls `event` with the data of each event that is now whole.
-    pub fn push(&mut self, mut bytes: &[u8], mut event: impl FnMut(&[u8])) {
+    /// Takes the next bytes and calls `event` with name and data of each event that is now whole.
+    pub fn push(&mut self, mut bytes: &[u8], mut event: impl FnMut(&[u8], &[u8])) {
         while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let (line, rest) = bytes.split_at(at);
             let ending = rest.first().copied();
@@ -38,7 +40,7 @@ impl Events {
     }
 
     /// Gives the last event, which servers do not always end with a blank line.
-    pub fn finish(&mut self, mut event: impl FnMut(&[u8])) {
+    pub fn finish(&mut self, mut event: impl FnMut(&[u8], &[u8])) {
         if !self.line.is_empty() {
             self.line_ends(&mut event);
         }
@@ -58,27 +60,30 @@ impl Events {
         }
     }
 
-    fn line_ends(&mut self, event: &mut impl FnMut(&[u8])) {
+    fn line_ends(&mut self, event: &mut impl FnMut(&[u8], &[u8])) {
         if self.line.is_empty() {
             self.event_ends(event);
             return;
         }
-        // Other fields (`event`, `id`, `retry`) and comments say nothing that an answer is made of.
+        // Other fields (`id`, `retry`) and comments say nothing that an answer is made of.
         if let Some(value) = self.line.strip_prefix(b"data:") {
             if self.has_data {
                 self.data.push(b'\n');
             }
             self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
             self.has_data = true;
+        } else if let Some(name) = self.line.strip_prefix(b"event:") {
+            self.name = name.trim_ascii().to_vec();
         }
         self.line.clear();
     }
 
-    fn event_ends(&mut self, event: &mut impl FnMut(&[u8])) {
+    fn event_ends(&mut self, event: &mut impl FnMut(&[u8], &[u8])) {
         if self.has_data {
-            event(&self.data);
+            event(&self.name, &self.data);
         }
         self.data.clear();
+        self.name.clear();
         self.has_data = false;
     }
 }
@@ -91,9 +96,9 @@ mod tests {
     fn events(pieces: &[&[u8]]) -> Vec<String> {
         let (mut events, mut found) = (Events::default(), Vec::new());
         for piece in pieces {
-            events.push(piece, |data| found.push(String::from_utf8_lossy(data).into_owned()));
+            events.push(piece, |_, data| found.push(String::from_utf8_lossy(data).into_owned()));
         }
-        events.finish(|data| found.push(String::from_utf8_lossy(data).into_owned()));
+        events.finish(|_, data| found.push(String::from_utf8_lossy(data).into_owned()));
         found
     }
 

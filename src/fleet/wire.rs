@@ -100,6 +100,8 @@ pub struct Collector {
     folded: Message,
     saw_choice: bool,
     error: Option<Form>,
+    /// `[DONE]` has come.
+    done: bool,
     /// Bytes of a document received, or of a stream's answer kept.
     size: usize,
 }
@@ -115,7 +117,7 @@ enum Mode {
 }
 
 /// A document larger than this, or a stream with a larger answer, is none.
-const LARGEST_BODY: usize = 64 << 20;
+const LARGEST_BODY: usize = 16 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -131,6 +133,7 @@ impl Collector {
             folded: Message::default(),
             saw_choice: false,
             error: None,
+            done: false,
             size: 0,
         }
     }
@@ -159,7 +162,7 @@ impl Collector {
             Mode::Stream(events) => {
                 // The events are taken out while they are folded, so that folding may borrow the rest.
                 let mut events = std::mem::take(events);
-                events.push(piece, |data| self.event(data));
+                events.push(piece, |name, data| self.event(name, data));
                 self.mode = Mode::Stream(events);
             }
         }
@@ -171,6 +174,11 @@ impl Collector {
         self.size
     }
 
+    /// Whether nothing that follows can change what the reply is: it says that it is done, or it is spoilt.
+    pub fn is_done(&self) -> bool {
+        self.done || self.error.is_some() || self.size > LARGEST_BODY
+    }
+
     /// The reply, after its last piece.
     pub fn finish(mut self, ending: Ending) -> Collected {
         let form = match std::mem::replace(&mut self.mode, Mode::Undecided) {
@@ -180,7 +188,7 @@ impl Collector {
             }
             Mode::Document(bytes) => document(&bytes),
             Mode::Stream(mut events) => {
-                events.finish(|data| self.event(data));
+                events.finish(|name, data| self.event(name, data));
                 if events.too_long() {
                     self.error.get_or_insert(Form::Unreadable("an event of the stream is too large".to_owned()));
                 }
@@ -196,15 +204,20 @@ impl Collector {
     }
 
     /// Folds one event of a stream. The first error stays.
-    fn event(&mut self, data: &[u8]) {
-        if data.trim_ascii() == b"[DONE]" || self.error.is_some() {
+    fn event(&mut self, name: &[u8], data: &[u8]) {
+        if self.done || self.error.is_some() {
+            return;
+        }
+        if data.trim_ascii() == b"[DONE]" {
+            self.done = true;
             return;
         }
         let body: Body = match serde_json::from_slice(data) {
             Ok(body) => body,
             Err(error) => return self.error = Some(unreadable(data, &error)),
         };
-        if let Some(error) = body.error() {
+        let unnamed = || ErrorBody { message: String::from_utf8_lossy(data).into_owned(), ..ErrorBody::default() };
+        if let Some(error) = body.error().or_else(|| (name == b"error").then(unnamed)) {
             return self.error = Some(Form::Error(error));
         }
         self.folded.usage = body.usage().unwrap_or(self.folded.usage);
@@ -218,6 +231,9 @@ impl Collector {
             if self.size > LARGEST_BODY {
                 return self.error =
                     Some(Form::Unreadable(format!("the answer is larger than {} MiB", LARGEST_BODY >> 20)));
+            }
+            if let Some(why) = choice.contradicts(&self.folded) {
+                return self.error = Some(Form::Unreadable(why.to_owned()));
             }
             choice.fold_into(&mut self.folded);
         }
@@ -236,6 +252,9 @@ fn document(bytes: &[u8]) -> Form {
     let model = body.model.clone();
     let Some(choice) = body.first_choice() else { return Form::NoChoices };
     let mut message = Message { usage, model, ..Message::default() };
+    if let Some(why) = choice.contradicts(&message) {
+        return Form::Unreadable(why.to_owned());
+    }
     choice.fold_into(&mut message);
     Form::Message(message)
 }

@@ -24,7 +24,7 @@ pub use part::{PartFiles, PartFormat, PartLimits};
 use crate::{
     error::{Error, ErrorKind},
     record::{End, RecordId},
-    store::Place,
+    store::{Lock, Place},
 };
 use std::collections::BTreeMap;
 use tokio::sync::Mutex;
@@ -34,6 +34,10 @@ use xxhash_rust::xxh3::xxh3_64;
 #[derive(Debug)]
 pub struct RunDir {
     place: Place,
+    /// What tells this run from all others.
+    id: String,
+    /// Held as long as this process works on the run.
+    _lock: Option<Lock>,
     /// The number of the next commit. Held while one is written, so that numbers have no gaps.
     next: Mutex<u64>,
     done: Done,
@@ -43,8 +47,10 @@ impl RunDir {
     /// Opens the directory, and reads what earlier sessions committed.
     ///
     /// # Errors
-    /// `FixStore` if it cannot be read, or holds a commit that is damaged.
+    /// `FixStore` if it cannot be read, if another process works on it, or if a commit is damaged or missing.
     pub async fn open(place: Place) -> Result<RunDir, Error> {
+        let lock = place.lock().await?;
+        let id = run_id(&place).await?;
         let folder = place.join("commits");
         let mut done = Done::default();
         let mut next = 0;
@@ -57,10 +63,15 @@ impl RunDir {
                     .because(error)
             })?;
             done.add(&commit)?;
-            next = next.max(number + 1);
+            // Names are sorted, and numbers are given without gaps.
+            if number != next {
+                let message = format!("commit {next} is missing in {folder}: restore it, or start a new run");
+                return Err(Error::new(ErrorKind::FixStore, message));
+            }
+            next += 1;
         }
         done.seal();
-        Ok(RunDir { place, next: Mutex::new(next), done })
+        Ok(RunDir { place, id, _lock: lock, next: Mutex::new(next), done })
     }
 
     /// Where the directory is.
@@ -93,25 +104,47 @@ impl RunDir {
         Ok(())
     }
 
-    /// Takes `folder` for the parts of this run; false if others have put parts there.
+    /// Takes `folder` for this run's parts of one `kind`; false if it is another run's, another kind's, or holds parts
+    /// that nobody has claimed.
     ///
-    /// The claim is written before the first part, so that a part which was published but not committed when the
+    /// The claim is a file in the folder itself, created only if there is none: of two runs that reach for one folder,
+    /// one gets it. It is written before the first part, so that a part which was published but not committed when the
     /// process died is known as our own, and overwritten.
-    pub async fn claim(&self, folder: &Place) -> Result<bool, Error> {
-        let claim = self.place.join("folders").join(&format!("{:016x}", xxh3_64(folder.to_string().as_bytes())));
-        if claim.read().await?.is_some() {
-            return Ok(true);
+    pub async fn claim(&self, folder: &Place, kind: &str) -> Result<bool, Error> {
+        let (claim, ours) = (folder.join(CLAIM), format!("{kind} of run {}\n", self.id));
+        if let Some(found) = claim.read().await? {
+            return Ok(found == ours.as_bytes());
         }
         if folder.names().await?.iter().any(|name| part::number(name).is_some()) {
             return Ok(false);
         }
-        claim.write(folder.to_string()).await.map(|()| true)
+        Ok(claim.create(ours.clone()).await? || claim.read().await?.is_some_and(|found| found == ours.as_bytes()))
+    }
+
+    /// Whether `folder` holds this run's own parts.
+    pub async fn owns(&self, folder: &Place) -> Result<bool, Error> {
+        let claim = folder.join(CLAIM).read().await?.unwrap_or_default();
+        Ok(claim.ends_with(format!("of run {}\n", self.id).as_bytes()))
     }
 
     /// How many records earlier sessions brought to which end.
     pub fn earlier_ends(&self) -> &BTreeMap<End, u64> {
         self.done.ends()
     }
+}
+
+/// The file that says whose parts a folder holds. Readers of datasets leave out names that begin with a dot.
+const CLAIM: &str = ".forebay";
+
+/// What tells this run from all others; made up when it begins.
+async fn run_id(place: &Place) -> Result<String, Error> {
+    let file = place.join("id");
+    let text = format!("{place} {} {}", std::process::id(), crate::clock::unix_ms());
+    file.create(format!("{:016x}", xxh3_64(text.as_bytes()))).await?;
+    let id = file.read().await?.unwrap_or_default();
+    String::from_utf8(id.to_vec()).map_err(|error| {
+        Error::new(ErrorKind::FixStore, format!("{file} is damaged: restore it, or start a new run")).because(error)
+    })
 }
 
 #[cfg(test)]
@@ -132,6 +165,7 @@ mod tests {
         assert_eq!(run.done().contains(&ids[0]), Ok(false));
         let ends = [End::Accepted, End::Rejected(Reason::Truncated)];
         run.commit("part-00000.jsonl", ids.iter().zip(ends)).await.expect("commits");
+        drop(run);
 
         let again = open(&folder).await;
         assert_eq!(again.done().contains(&ids[0]), Ok(true));
@@ -146,16 +180,43 @@ mod tests {
         let run = open(&folder).await;
         let id = RecordId::new("a.jsonl", 1, b"old");
         run.commit("part-00000.jsonl", [(&id, End::Accepted)].into_iter()).await.expect("commits");
+        drop(run);
         let changed = RecordId::new("a.jsonl", 1, b"new");
         assert!(open(&folder).await.done().contains(&changed).is_err());
     }
 
     #[tokio::test]
-    async fn two_processes_cannot_commit_over_each_other() {
+    async fn a_run_that_is_worked_on_is_refused_to_a_second_process() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (one, two) = (open(&folder).await, open(&folder).await);
-        one.commit("part-00000.jsonl", std::iter::empty()).await.expect("commits");
-        let refused = two.commit("part-00000.jsonl", std::iter::empty()).await.expect_err("the second is refused");
+        let place = Place::parse(folder.path().to_str().expect("utf-8")).expect("a place");
+        let first = open(&folder).await;
+        let refused = RunDir::open(place.clone()).await.expect_err("the second is refused");
         assert_eq!(refused.kind(), ErrorKind::FixStore);
+        drop(first);
+        RunDir::open(place).await.expect("the first has gone");
+    }
+
+    #[tokio::test]
+    async fn of_two_runs_that_reach_for_one_folder_one_gets_it() {
+        let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+        let (one, two) = (open(&folders[0]).await, open(&folders[1]).await);
+        let out = Place::parse(folders[2].path().to_str().expect("utf-8")).expect("a place");
+        assert!(one.claim(&out, "output").await.expect("claims"));
+        assert!(one.claim(&out, "output").await.expect("claims"), "again, after a restart");
+        assert!(!two.claim(&out, "output").await.expect("claims"));
+        assert!(!one.claim(&out, "aside").await.expect("claims"), "nor for other parts of the same run");
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_is_missing_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = open(&folder).await;
+        for _ in 0..3 {
+            run.commit("part-00000.jsonl", std::iter::empty()).await.expect("commits");
+        }
+        drop(run);
+        std::fs::remove_file(folder.path().join("commits/0000001.json.zst")).expect("removes");
+        let place = Place::parse(folder.path().to_str().expect("utf-8")).expect("a place");
+        assert!(RunDir::open(place).await.expect_err("noticed").to_string().contains("commit 1 is missing"));
     }
 }

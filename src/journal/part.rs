@@ -7,7 +7,7 @@ use crate::{
     store::Place,
 };
 use object_store::buffered::BufWriter;
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{io::AsyncWriteExt, time::Instant};
 
 /// How rows are written.
@@ -73,24 +73,31 @@ impl PartFormat {
 }
 
 impl PartFiles {
-    /// Continues the parts of `folder` after those that exist.
+    /// Continues the parts of one `kind` in `folder`, after those that are committed.
     ///
     /// # Errors
-    /// `FixStore` if the folder holds parts that are not of this run.
+    /// `FixStore` if the folder is somebody else's, or if a committed part is gone.
     pub async fn open(
         folder: Place,
+        kind: &str,
         run: Arc<RunDir>,
         format: PartFormat,
         limits: PartLimits,
     ) -> Result<PartFiles, Error> {
-        if !run.claim(&folder).await? {
+        if !run.claim(&folder, kind).await? {
             let message =
-                format!("{folder} already holds parts that are not of this run: name another folder, or empty it");
+                format!("{folder} already holds parts that are not of this run: name another folder, or remove it");
             return Err(Error::new(ErrorKind::FixStore, message));
         }
         folder.sweep(PREFIX).await?;
         // A part that was published but not committed when the process died has the highest number; its rows are made
         // again, and it is overwritten. Committed ones are never touched.
+        let there: HashSet<u64> = folder.names().await?.iter().filter_map(|name| number(name)).collect();
+        if let Some(gone) = run.done().parts(&folder.to_string()).find(|part| !there.contains(part)) {
+            let message =
+                format!("part {gone} of {folder} is gone, and its rows with it: restore it, or start a new run");
+            return Err(Error::new(ErrorKind::FixStore, message));
+        }
         let next = run.done().parts(&folder.to_string()).max().map_or(0, |last| last + 1);
         Ok(PartFiles { folder, run, format, limits, next, open: None })
     }

@@ -113,6 +113,7 @@ reasons! {
     AmbiguousReasoning "ambiguous_reasoning" Answer "The reply gives two different thoughts under two names."
     StrayMarkers "stray_markers" Answer "Markers of a thought or a tool call are left in the answer."
     UnwantedToolCall "unwanted_tool_call" Answer "The model called a tool although none was offered."
+    BadToolCall "bad_tool_call" Answer "A tool call is not whole: no name, a tool that was not offered, or arguments that are no JSON."
     UnknownFinish "unknown_finish" Answer "The finish reason is a word Forebay does not know."
     Degenerate "degenerate" Answer "The text repeats itself without end."
     TooShort "too_short" Answer "The answer is shorter than the rule allows."

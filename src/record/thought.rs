@@ -61,19 +61,40 @@ pub fn split(text: &str, inside: bool) -> Split {
     Split { thought, answer, unclosed: false }
 }
 
-/// Whether there is nothing to see in the text: only white space, and characters that take no room (soft hyphen,
-/// zero-width space and joiners, direction marks, word joiner, byte order mark).
+/// Whether there is nothing to see in the text: only white space, control characters, characters that take no room (soft
+/// hyphen, zero-width space and joiners, direction marks, word joiner, byte order mark) or show nothing (blank braille,
+/// Hangul fillers), and the mark that stands for what could not be decoded.
 pub fn is_blank(text: &str) -> bool {
-    let takes_no_room = |letter| matches!(letter, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
-    text.chars().all(|letter: char| letter.is_whitespace() || takes_no_room(letter))
+    let shows_nothing = |letter| {
+        matches!(letter, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+            || matches!(letter, '\u{2800}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fffd}')
+    };
+    text.chars().all(|letter: char| letter.is_whitespace() || letter.is_control() || shows_nothing(letter))
 }
 
-/// A marker of a thought that stands in the text outside of code, if there is one.
+/// A marker of a thought, or a special token, that stands in the text outside of code, if there is one.
 pub fn stray_marker(text: &str) -> Option<&'static str> {
     let mut markers = MARKERS.iter().flat_map(|(open, close)| [*open, *close]);
     // `<reasoning>` and its like are also plain XML; only those that no answer has by chance are looked for.
-    markers.find(|marker| is_telling(marker) && outside_code(text, marker))
+    markers
+        .find(|marker| is_telling(marker) && outside_code(text, marker))
+        .or_else(|| TOKENS.iter().find(|token| outside_code(text, token)).copied())
 }
+
+/// Special tokens of chat templates: one that stands in an answer was not taken for the end it is.
+const TOKENS: &[&str] = &[
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eot_id|>",
+    "<|start_header_id|>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|return|>",
+    "<｜end▁of▁sentence｜>",
+];
 
 /// A raw tool call that stands in the text although it should have been parsed, if there is one.
 pub fn stray_tool_call(text: &str) -> Option<&'static str> {

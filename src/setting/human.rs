@@ -12,6 +12,9 @@ pub struct Duration(pub std::time::Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
+/// No length of time is longer.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
 impl Duration {
     /// A length of whole seconds.
     pub const fn seconds(seconds: u64) -> Self {
@@ -23,10 +26,12 @@ impl FromStr for Duration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = humantime::parse_duration(text.trim()).map(Duration);
-        parsed.map_err(|_| {
+        let parsed = humantime::parse_duration(text.trim()).map_err(|_| {
             format!("`{text}` is not a length of time; write a number and a unit, such as \"5s\" or \"10m\"")
-        })
+        })?;
+        // Beyond any run, and well within what can be added to a point in time.
+        let within = parsed <= LONGEST;
+        within.then_some(Duration(parsed)).ok_or_else(|| format!("`{text}` is longer than ten years"))
     }
 }
 
@@ -113,6 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_the_same() {
+        assert!("500000000000y".parse::<Duration>().is_err());
         for text in ["500ms", "5s", "10m", "1h 30m"] {
             assert_eq!(text.parse::<Duration>().expect("a duration").to_string(), text);
         }

@@ -29,7 +29,7 @@ impl AsideWriter {
     /// Writes until every stage has ended.
     pub async fn run(self, inlet: AsideInlet) -> Result<(), Error> {
         let folder = self.run.place().join("aside");
-        let mut parts = PartFiles::open(folder, self.run, PartFormat::Jsonl, LIMITS).await?;
+        let mut parts = PartFiles::open(folder, "aside", self.run, PartFormat::Jsonl, LIMITS).await?;
         loop {
             let due = parts.due();
             let next = tokio::select! {

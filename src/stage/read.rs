@@ -127,6 +127,7 @@ impl Stage for Read {
 impl Read {
     async fn read_all(&mut self, outlet: &Outlet) -> Result<Ended, Error> {
         let files = Place::inputs(&self.settings.path).await?;
+        self.refuse_own_output(&files).await?;
         self.progress.expects(files.iter().map(|file| file.bytes).sum());
         for file in &files {
             if self.read >= self.limit {
@@ -142,6 +143,20 @@ impl Read {
         }
         self.progress.ends();
         Ok(Ended::Drained)
+    }
+
+    /// A pattern that also covers the sink would take in, at each new start, what the run itself has written.
+    async fn refuse_own_output(&self, files: &[InputFile]) -> Result<(), Error> {
+        let folders: BTreeMap<_, _> =
+            files.iter().map(InputFile::folder).map(|place| (place.to_string(), place)).collect();
+        for folder in folders.values() {
+            if self.run.owns(folder).await? {
+                let message =
+                    format!("`{}` covers {folder}, where this run writes: name another `path`", self.settings.path);
+                return Err(Error::new(ErrorKind::FixPipeline, message));
+            }
+        }
+        Ok(())
     }
 
     /// Reads one file; `Some` if reading is to end with it.

@@ -134,7 +134,8 @@ impl Stage for Sink {
 
 impl Sink {
     async fn write_all(self, inlet: &Inlet, outlet: &Outlet) -> Result<Ended, Error> {
-        let mut parts = PartFiles::open(self.folder.clone(), Arc::clone(&self.run), self.format, self.limits).await?;
+        let mut parts =
+            PartFiles::open(self.folder.clone(), "output", Arc::clone(&self.run), self.format, self.limits).await?;
         loop {
             let due = parts.due();
             let record = tokio::select! {

@@ -92,7 +92,8 @@ pub fn audit(bench: &Bench) -> Found {
 /// All lines of all parts in a folder; every file must be a part.
 pub fn lines(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let shown = |entry: &fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+    let mut paths: Vec<_> = entries.flatten().filter(shown).map(|entry| entry.path()).collect();
     paths.sort();
     let mut lines = Vec::new();
     for path in paths {

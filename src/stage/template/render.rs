@@ -60,6 +60,9 @@ impl ChatTemplate {
         moment: Moment,
     ) -> Result<Self, minijinja::Error> {
         let mut engine = Environment::new();
+        if templates.iter().any(|(_, source)| source.trim().is_empty()) {
+            return Err(minijinja::Error::new(Trouble::InvalidOperation, "the template is empty"));
+        }
         engine.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
         engine.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         engine.set_unknown_method_callback(unknown_method_callback);

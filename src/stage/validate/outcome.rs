@@ -19,7 +19,7 @@ pub enum OnReject {
 }
 
 /// More attempts than this are a mistake: the answer is not going to come.
-const MOST_RETRIES: u32 = 100;
+const MOST_RETRIES: u32 = 10;
 
 impl OnReject {
     /// How often a bad answer is asked again.
@@ -139,7 +139,7 @@ mod tests {
             ("{ retries = 2 }", "`retry`"),
             ("{ retry = 2, wait = 1 }", "unknown field `wait`"),
             ("{ retry = 0 }", "\"aside\""),
-            ("{ retry = 5000 }", "100 is the most"),
+            ("{ retry = 5000 }", "10 is the most"),
             ("{ retry = -1 }", "-1"),
         ] {
             let error = read(&format!("on_reject = {text}")).expect_err(text);
