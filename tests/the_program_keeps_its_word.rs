@@ -299,3 +299,45 @@ async fn check_asks_the_servers_only_when_told_to_and_says_what_each_is() {
     let asked = said(forebay(["check", &file, "--servers", "--set", "fleet.model=\"other\""])).await;
     assert!(asked.out.contains(&format!("{}  wrong_model", urls[0])), "{}", asked.out);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_on_one_run_or_one_folder_never_mix_their_rows() {
+    let bench = bench(200);
+    let servers = servers(1, |sim| sim.tokens_per_second = 2_000.0).await;
+    let file = pipeline(&bench, &servers.urls(), "");
+    let first = start(forebay(["run", &file]));
+    until("the first works", || servers.servers().all()[0].started() > 5).await;
+    let same_run = said(forebay(["run", &file])).await;
+    assert_eq!(same_run.code, FAILED, "{}", same_run.err);
+    assert!(same_run.err.contains("another process works on"), "{}", same_run.err);
+    let same_folder = said(forebay(["run", &file, "--run", &bench.path("second")])).await;
+    assert_eq!(same_folder.code, FAILED, "{}", same_folder.err);
+    assert!(same_folder.err.contains("not of this run"), "{}", same_folder.err);
+    assert_eq!(ended(first).await.code, COMPLETE);
+    audit::audit(&bench);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_part_is_gone_says_so() {
+    let bench = bench(20);
+    let servers = servers(1, |sim| sim.instant = true).await;
+    let file = pipeline(&bench, &servers.urls(), "");
+    assert_eq!(said(forebay(["run", &file])).await.code, COMPLETE);
+    fs::remove_file(bench.path("out/part-00000.jsonl")).expect("removes");
+    let gone = said(forebay(["run", &file])).await;
+    assert_eq!(gone.code, FAILED, "{}", gone.err);
+    assert!(gone.err.contains("is gone"), "{}", gone.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_never_reads_what_it_has_written() {
+    let bench = bench(20);
+    let servers = servers(1, |sim| sim.instant = true).await;
+    let file = pipeline(&bench, &servers.urls(), "");
+    // A pattern that covers the output too: there is none when the run begins.
+    let all = format!("stage.read.path={}", bench.path("**/*.jsonl"));
+    assert_eq!(said(forebay(["run", &file, "--set", &all])).await.code, COMPLETE);
+    let own = said(forebay(["run", &file, "--set", &all])).await;
+    assert_eq!(own.code, WRONG, "{}", own.err);
+    assert!(own.err.contains("where this run writes"), "{}", own.err);
+}

@@ -68,6 +68,7 @@ async fn committed_records_are_not_held_in_memory() {
     let run = RunDir::open(place).await.expect("opens");
     let ids = [record(1).id, record(3).id];
     run.commit("part", ids.iter().map(|id| (id, End::Accepted))).await.expect("commits");
+    drop(run);
     let (answers, _log) = open(&folder).await.expect("opens");
     assert_eq!(answers.recovered(), 1);
 }
