@@ -295,3 +295,82 @@ fn every_recorded_reply_of_a_real_server_ends_in_the_right_word() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen > 150, "only {seen} recordings");
 }
+
+/// A stream of events: each the JSON of one choice, a whole event if it begins with `event:`, or `[DONE]`.
+fn stream(events: &[&str]) -> Vec<u8> {
+    let event = |text: &&str| match *text {
+        "[DONE]" => "data: [DONE]\n\n".to_owned(),
+        whole if whole.starts_with("event:") => format!("{whole}\n\n"),
+        choice => format!("data: {{\"choices\":[{{\"index\":0,{choice}}}]}}\n\n"),
+    };
+    events.iter().map(event).collect::<String>().into_bytes()
+}
+
+#[test]
+fn a_stream_that_contradicts_itself_is_no_answer() {
+    let (text, more) = (r#""delta":{"content":"The capital of "}"#, r#""delta":{"content":"France"}"#);
+    let (stop, length) = (r#""delta":{},"finish_reason":"stop""#, r#""delta":{},"finish_reason":"length""#);
+    let abort = r#""delta":{},"finish_reason":"abort""#;
+    let whole = r#""message":{"content":"The capital of France"},"finish_reason":"stop""#;
+    let both = r#""delta":{"content":"x"},"text":"x","finish_reason":"stop""#;
+    let named = "event: error\ndata: {\"msg\":\"boom\"}";
+    for (events, wanted) in [
+        (vec![text, more, stop, "[DONE]"], "answer"),
+        (vec![text, stop, more, "[DONE]"], "bad_reply"),
+        (vec![r#""delta":{"content":"The "},"finish_reason":"stop""#, more, "[DONE]"], "bad_reply"),
+        (vec![text, length, stop, "[DONE]"], "bad_reply"),
+        (vec![text, abort, stop, "[DONE]"], "bad_reply"),
+        (vec![text, stop, stop, "[DONE]"], "answer"),
+        (vec![text, more, whole, "[DONE]"], "bad_reply"),
+        (vec![both, "[DONE]"], "bad_reply"),
+        (vec![text, named, stop, "[DONE]"], "error_in_reply"),
+        (vec![text, more, stop, "[DONE]", text, more, stop, "[DONE]"], "answer"),
+    ] {
+        let request = request(Thinking::Unset, false);
+        let outcome = outcome(200, "text/event-stream", &stream(&events), false, &request);
+        assert_eq!(word(&outcome, &request), wanted, "{events:?}");
+        if let Outcome::Answer(completion) = outcome {
+            assert!("The capital of France".starts_with(&completion.content), "{completion:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_made_is_no_answer() {
+    let call = |function: Value| json!([{ "id": "1", "type": "function", "function": function }]);
+    for (calls, wanted) in [
+        (call(json!({ "name": "add", "arguments": "{\"a\": 5}" })), "answer"),
+        (call(json!({ "name": "add", "arguments": "" })), "answer"),
+        (call(json!({ "name": "add", "arguments": "{\"a\": " })), "bad_tool_call"),
+        (call(json!({ "name": "add", "arguments": "{\"a\":1}{\"a\":1}" })), "bad_tool_call"),
+        (call(json!({ "name": "", "arguments": "{}" })), "bad_tool_call"),
+        (call(json!({ "name": "multiply", "arguments": "{}" })), "bad_tool_call"),
+        (json!([{}]), "bad_tool_call"),
+        (json!(["x"]), "bad_tool_call"),
+        (json!([null]), "bad_tool_call"),
+    ] {
+        let body = json!({ "choices": [{ "message": { "content": null, "tool_calls": calls }, "finish_reason": "tool_calls" }] });
+        let mut request = request(Thinking::Unset, false);
+        request.body.insert("tools".into(), json!([{ "type": "function", "function": { "name": "add" } }]));
+        let outcome = outcome(200, "application/json", body.to_string().as_bytes(), false, &request);
+        assert_eq!(word(&outcome, &request), wanted, "{calls}");
+    }
+}
+
+#[test]
+fn what_shows_nothing_or_is_a_special_token_is_no_answer() {
+    for (content, wanted) in [
+        ("\0\0\0", "empty_answer"),
+        ("\u{1}\u{2}", "empty_answer"),
+        ("\u{fffd}", "empty_answer"),
+        ("\u{2800}\u{3164}", "empty_answer"),
+        ("<|im_end|>", "stray_markers"),
+        ("Paris.<|im_end|>\n<|im_start|>user\nnext", "stray_markers"),
+        ("The token `<|im_end|>` ends a turn.", "answer"),
+    ] {
+        let body = json!({ "choices": [{ "message": { "content": content }, "finish_reason": "stop" }] });
+        let request = request(Thinking::Unset, false);
+        let outcome = outcome(200, "application/json", body.to_string().as_bytes(), false, &request);
+        assert_eq!(word(&outcome, &request), wanted, "{content:?}");
+    }
+}
