@@ -1,6 +1,5 @@
 //! The fields of a reply that are read, as serde sees them: of a document, or of one event of a stream.
 
-use super::wire::{ErrorBody, Message};
 use crate::record::Usage;
 use serde::{
     Deserialize, Deserializer,
@@ -8,6 +7,36 @@ use serde::{
 };
 use serde_json::{Map, Value};
 use std::fmt;
+
+/// An answer under the names that servers use.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Message {
+    /// `content`, or `text` of a plain completion.
+    pub content: Option<String>,
+    /// `reasoning`: vLLM's name.
+    pub reasoning: Option<String>,
+    /// `reasoning_content`: SGLang's and llama.cpp's name.
+    pub reasoning_content: Option<String>,
+    /// Tool calls; those of a stream are put together by their index.
+    pub tool_calls: Vec<Value>,
+    /// Why the model stopped, in the server's word.
+    pub finish_reason: Option<String>,
+    /// Tokens.
+    pub usage: Usage,
+    /// The model the server says it is.
+    pub model: Option<String>,
+}
+
+/// An error object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ErrorBody {
+    /// Its text.
+    pub message: String,
+    /// Its code, where that is a number.
+    pub code: Option<u16>,
+    /// Its type, in the server's word.
+    pub kind: String,
+}
 
 /// A reply body or one event. All other fields are skipped.
 #[derive(Debug, Default, Deserialize)]

@@ -3,11 +3,12 @@
 //! Formats: the OpenAI API reference (chat completions, completions), and what SGLang, vLLM and llama.cpp really send.
 //! What a reply means is not said here but in [`classify`](super::classify).
 
+pub use super::reply::{ErrorBody, Message};
 use super::{
     reply::{Body, order_calls},
     sse::Events,
 };
-use crate::record::{Request, Usage};
+use crate::record::Request;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -59,36 +60,6 @@ pub enum Form {
     LoneSurrogate,
     /// Anything else, with what was expected.
     Unreadable(String),
-}
-
-/// An answer under the names that servers use.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Message {
-    /// `content`, or `text` of a plain completion.
-    pub content: Option<String>,
-    /// `reasoning`: vLLM's name.
-    pub reasoning: Option<String>,
-    /// `reasoning_content`: SGLang's and llama.cpp's name.
-    pub reasoning_content: Option<String>,
-    /// Tool calls; those of a stream are put together by their index.
-    pub tool_calls: Vec<Value>,
-    /// Why the model stopped, in the server's word.
-    pub finish_reason: Option<String>,
-    /// Tokens.
-    pub usage: Usage,
-    /// The model the server says it is.
-    pub model: Option<String>,
-}
-
-/// An error object.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ErrorBody {
-    /// Its text.
-    pub message: String,
-    /// Its code, where that is a number.
-    pub code: Option<u16>,
-    /// Its type, in the server's word.
-    pub kind: String,
 }
 
 /// A body that is being received.
