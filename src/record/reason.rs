@@ -123,6 +123,8 @@ reasons! {
     Echo "echo" Answer "The answer is the prompt again."
     NoMatch "no_match" Answer "The answer or the thought does not match the rule's pattern."
     NotJson "not_json" Answer "The answer is not JSON."
+    SchemaMismatch "schema_mismatch" Answer "The answer is JSON, but does not fit the rule's schema."
+    WrongLanguage "wrong_language" Answer "The answer is in another language than the rule allows."
     WrongAnswer "wrong_answer" Answer "The final answer is not the one the row names."
     ExpressionFalse "expression_false" Answer "The rule's expression is false for this answer."
 

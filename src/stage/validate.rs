@@ -2,13 +2,17 @@
 
 mod content;
 mod echo;
+mod language;
 mod matches;
 mod number;
 mod outcome;
 mod refusal;
 mod repetition;
 mod rules;
+#[cfg(feature = "schema")]
+mod schema;
 
+pub use language::Language;
 pub use matches::Matches;
 pub use outcome::OnReject;
 pub use rules::rules_against;
@@ -59,6 +63,15 @@ pub struct Settings {
     /// Whether the answer must be one JSON value and nothing else.
     #[serde(default)]
     pub json: bool,
+    /// A JSON Schema that the answer, as JSON, must fit, written as the JSON it is:
+    /// `'''{"type": "object", "required": ["answer"]}'''`. Patterns in it have the syntax of `regex`, and a `$ref` may
+    /// only lead to a place inside it. Unless given, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_schema: Option<String>,
+    /// The language the answer must be in: `["en", "de"]` for any of these (ISO 639), `"as_prompt"` for that of the last
+    /// turn. Blocks of code do not count, and what is too short or too mixed to tell passes. Unless given, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
     /// The final answer must be the one that a field of the row holds: `{ field = "gold", how = "numeric" }`. Unless
     /// given, none is looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +140,8 @@ impl Default for Settings {
             regex: None,
             reasoning_regex: None,
             json: false,
+            json_schema: None,
+            language: None,
             matches: None,
             expression: None,
             refusal_phrases: Vec::new(),

@@ -1,6 +1,8 @@
 //! What an answer must say: patterns, JSON, the right final answer, an expression of the user's own.
 
-use super::{Settings, matches::Matcher, rules::prompt};
+#[cfg(feature = "schema")]
+use super::schema::Schema;
+use super::{Settings, language::Wanted, matches::Matcher, rules::prompt};
 use crate::{
     error::{Error, ErrorKind},
     record::{Completion, Reason, Record, Rejection, Thinking},
@@ -16,6 +18,9 @@ pub struct Content {
     answer: Option<Regex>,
     reasoning: Option<Regex>,
     json: bool,
+    #[cfg(feature = "schema")]
+    schema: Option<Schema>,
+    language: Option<Wanted>,
     matches: Option<Matcher>,
     expression: Option<Expression>,
 }
@@ -29,6 +34,17 @@ pub fn check(settings: &Settings, say: &mut Complaints) {
     }
     if let Some(Err(error)) = settings.expression.as_deref().map(Expression::new) {
         say.about("expression", format!("is not an expression: {error}"));
+    }
+    if let Some(Err(error)) = settings.language.as_ref().map(Wanted::new) {
+        say.about("language", error);
+    }
+    #[cfg(feature = "schema")]
+    if let Some(Err(error)) = settings.json_schema.as_deref().map(Schema::new) {
+        say.about("json_schema", format!("is not a JSON Schema: {error}"));
+    }
+    #[cfg(not(feature = "schema"))]
+    if settings.json_schema.is_some() {
+        say.about("json_schema", "this program was built without JSON Schema: build it with the feature `schema`");
     }
     if settings.matches.as_ref().is_some_and(|matches| matches.field.trim().is_empty()) {
         say.about("matches.field", "`field` is empty: name the row's field that holds the right answer");
@@ -54,6 +70,9 @@ impl Content {
             answer: pattern("regex", &settings.regex)?,
             reasoning: pattern("reasoning_regex", &settings.reasoning_regex)?,
             json: settings.json,
+            #[cfg(feature = "schema")]
+            schema: told("json_schema", settings.json_schema.as_deref().map(Schema::new))?,
+            language: told("language", settings.language.as_ref().map(Wanted::new))?,
             matches: matches.map_err(|error| unreadable("matches").because(error))?,
             expression: expression.map_err(|error| unreadable("expression").because(error))?,
         })
@@ -65,6 +84,8 @@ impl Content {
         no_match("answer", self.answer.as_ref(), &completion.content)
             .or_else(|| no_match("thought", self.reasoning.as_ref(), thought))
             .or_else(|| self.not_json(&completion.content))
+            .or_else(|| self.not_of_schema(&completion.content))
+            .or_else(|| self.language.as_ref()?.objection(&completion.content, || prompt(record)))
             .or_else(|| self.matches.as_ref()?.objection(&completion.content, &record.row))
             .or_else(|| self.not_as_expressed(completion, record))
     }
@@ -77,6 +98,16 @@ impl Content {
         Some(Rejection::new(Reason::NotJson, error.to_string()))
     }
 
+    #[cfg(feature = "schema")]
+    fn not_of_schema(&self, answer: &str) -> Option<Rejection> {
+        self.schema.as_ref()?.objection(answer)
+    }
+
+    #[cfg(not(feature = "schema"))]
+    fn not_of_schema(&self, _answer: &str) -> Option<Rejection> {
+        None
+    }
+
     fn not_as_expressed(&self, completion: &Completion, record: &Record) -> Option<Rejection> {
         let expression = self.expression.as_ref()?;
         match names(completion, record).and_then(|names| expression.holds(&names)) {
@@ -85,6 +116,11 @@ impl Content {
             Err(rejection) => Some(rejection),
         }
     }
+}
+
+/// What was made of the setting `key`, if it was set; a sentence becomes an error that names the key.
+fn told<T>(key: &str, made: Option<Result<T, String>>) -> Result<Option<T>, Error> {
+    made.transpose().map_err(|sentence| unreadable(key).because(std::io::Error::other(sentence)))
 }
 
 fn unreadable(key: &str) -> Error {

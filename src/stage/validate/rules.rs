@@ -38,7 +38,9 @@ pub fn rules_against(reason: Reason) -> Vec<String> {
         Reason::TooLong => &["max_answer_chars", "max_answer_tokens"],
         Reason::LongThinking => &["max_think_ratio"],
         Reason::NoMatch => &["regex", "reasoning_regex"],
-        Reason::NotJson => &["json"],
+        Reason::NotJson => &["json", "json_schema"],
+        Reason::SchemaMismatch => &["json_schema"],
+        Reason::WrongLanguage => &["language"],
         Reason::WrongAnswer | Reason::NoReference => &["matches"],
         Reason::ExpressionFalse => &["expression"],
         flaw if flaw.family() == Family::Answer => {
